@@ -57,30 +57,63 @@ constexpr std::string_view k_style =
     "body{font:16px/1.5 system-ui,sans-serif;margin:20vh auto;max-width:34em;padding:0 1em;color:#333}";
 constexpr std::string_view k_script = R"(
 const what = document.getElementById("what");
-const until = Date.now() + 300000;
+const key = "atoll-waiting-page";
 // The answer to a reload, the page's own or a person's. Each GET keeps the sandbox running, so a dev server that
 // breaks each of its answers is not asked by a page that nobody looks at.
 const again = performance.getEntriesByType("navigation").some((each) => each.type === "reload");
+let until = Date.now() + 300000;
 let wait = 1000;
+try {
+  // What load() has kept, if that brought this page. Programs of the preview may have written anything there.
+  const [at, end, next] = (sessionStorage.getItem(key) || "").split(" ").map(Number);
+  const began = Date.now() - performance.now();
+  if (Math.abs(began - at) < 10000 && end <= until && next >= 1000 && next <= 30000) {
+    until = end;
+    wait = next;
+  }
+} catch (error) {
+  // There is no storage, as in a frame without an origin.
+}
+function leave_it() {
+  what.textContent = "Reload the page to try again.";
+}
+// A dev server may die of each request and be started again: pause and deadline hold for all loads together.
+function load() {
+  try {
+    sessionStorage.setItem(key, [Date.now(), until, Math.min(wait * 2, 30000)].join(" "));
+  } catch (error) {
+    if (again) {
+      leave_it();
+      return;
+    }
+  }
+  location.reload();
+}
 async function ask() {
   if (Date.now() > until) {
     what.textContent = "Nothing answered for five minutes. Reload the page to try again.";
     return;
   }
   try {
-    const answer = await fetch(location.href, { method: "HEAD", cache: "no-store", credentials: "same-origin" });
+    const answer = await fetch(location.href, {
+      method: "HEAD", cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(10000)
+    });
     if (!answer.headers.has("X-Atoll-Preview")) {
-      location.reload();
+      load();
       return;
     }
   } catch (error) {
-    // The server is away: asked again.
+    // Else the server is away: asked again.
+    if (error.name === "TimeoutError") {
+      load();  // Something listens: GET may be answered, or has a page that says why not.
+      return;
+    }
   }
   wait = Math.min(wait * 2, 30000);
   setTimeout(ask, wait);
 }
 if (what.dataset.broken && again)
-  what.textContent = "Reload the page to try again.";
+  leave_it();
 else
   setTimeout(ask, wait);
 )";

@@ -22,9 +22,10 @@ bool may_pass(base::Errc why) noexcept;
 bool is_broken_answer(base::Errc why) noexcept;
 
 /// Precondition: may_pass(). Asks again by HEAD, which wakes nobody, after 1, 2, 4 … 30 s, stops after five
-/// minutes, and is replaced by what answers then. Where a reload has brought the page of a broken answer, it
-/// asks nothing and says how to try again: so no page goes on reloading by itself.
-/// Nothing but its own script runs in it, and nothing but its own address is asked.
+/// minutes, and is loaded again once HEAD is answered, or is not within 10 s. Pause and deadline hold for all
+/// loads together; where a browser lets it keep nothing, it loads itself once. Where a reload has brought the
+/// page of a broken answer, it asks nothing and says how to try again: so no page goes on reloading by
+/// itself. Nothing but its own script runs in it, and nothing but its own address is asked.
 Response waiting_page(base::Errc why);
 
 /// Whether there is a closed_page() that says why.
