@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "core/base/ids.hpp"
-#include "core/base/log.hpp"
-#include "core/base/log_events.hpp"
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/preview_ports.hpp"
@@ -288,11 +286,8 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
             return refuse(can.error());
         if (auto fits = context_.sandboxes.room_to_grow(id, limits); !fits)
             return refuse(fits.error());
-        if (auto applied = context_.sandboxes.set_limits(id, limits); !applied)
-            base::LogLine(base::evt::limits_deferred)
-                .field("sbx", id)
-                .field("err", applied.error().detail())
-                .info();
+        if (auto applied = set_limits(id, own->limits, limits); !applied)
+            return refuse(applied.error());
     }
     sandbox::Record record = *own;
     record.preview = patch.preview.applied_to(std::move(record.preview));
@@ -312,6 +307,18 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
                          "the database does not take the change; it holds, and is kept when the database "
                          "takes writes again");
         });
+}
+
+base::Result<void> StandaloneSandboxes::set_limits(const std::string& id, sandbox::Limits from,
+                                                   const sandbox::Limits& to) {
+    const auto applied = context_.sandboxes.set_limits(id, to);
+    if (applied)
+        return {};
+    // There is no later start to have them.
+    (void)context_.sandboxes.set_limits(id, from);
+    return Error(Errc::host_unsupported, "the kernel of this host refuses these limits (" +
+                                             applied.error().detail() +
+                                             "); the sandbox keeps those that it had");
 }
 
 void StandaloneSandboxes::show_after_commit(const std::string& id, Reply<SandboxView> reply,

@@ -32,7 +32,8 @@ class StandaloneSandboxes {
     void preview(const std::string& id, Reply<PreviewView> reply) const;
     void list(const SandboxQuery& query, Reply<Page<SandboxView>> reply) const;
     /// Limits as Manager::set_limits() of sandboxes. Errors: not_found; sandbox_in_use for one of a
-    /// conversation; capacity; storage_failed.
+    /// conversation; invalid_field for what only a start sets; capacity; host_unsupported where the kernel
+    /// refuses the limits, which then stay as they were; storage_failed.
     void patch(const std::string& id, const SandboxPatch& patch, Reply<SandboxView> reply);
     void remove(const std::string& id, Reply<void> reply);
     /// Those of a user that a create is still to answer: no list has them.
@@ -56,6 +57,8 @@ class StandaloneSandboxes {
     void adopt(const sandbox::Record& record);
 
   private:
+    /// All of them or none. Errors: host_unsupported.
+    base::Result<void> set_limits(const std::string& id, sandbox::Limits from, const sandbox::Limits& to);
     /// Tells that a sandbox is none of those without a conversation: it is not there, or in use.
     void refuse_foreign(const std::string& id, std::function<void(base::Error)> reply) const;
     /// Null if it is none of those without a conversation.

@@ -210,7 +210,8 @@ class Manager {
     bool is_being_removed(const std::string& id) const;
     /// Sets the limits of the next generation, and those of a living one where the kernel allows it: a memory
     /// limit can be raised but not lowered.
-    /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
+    /// Precondition: the sandbox is known. Errors: sandbox_failed: the kernel refused them, and the living
+    /// generation keeps the memory, processor time and processes that it had; the next one has the new ones.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
     /// Kept in the record, from which a restart takes it; the caller ends it then. 0: no end.
     void set_time_to_live(const std::string& id, std::uint32_t seconds);

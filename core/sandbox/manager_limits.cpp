@@ -169,7 +169,7 @@ Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
 
 Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
     Sandbox& sandbox = *lookup(id);
-    sandbox.record.limits = limits;
+    Limits kept = std::exchange(sandbox.record.limits, limits);
     if (sandbox.generation)
         ports_.disk.set_limit(id, limits.disk_mb);
     sockets_.set_limit(id, limits.max_sockets);
@@ -179,9 +179,15 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
     // applies from the next generation on.
     Limits now = limits;
     now.memory_mb = std::max(limits.memory_mb, sandbox.generation->memory_mb);
+    if (auto applied = sandbox.generation->group->set_limits(now); !applied) {
+        // The kernel may have taken some of them.
+        kept.memory_mb = sandbox.generation->memory_mb;
+        (void)sandbox.generation->group->set_limits(kept);
+        return applied;
+    }
     committed_mb_ += now.memory_mb - sandbox.generation->memory_mb;
     sandbox.generation->memory_mb = now.memory_mb;
-    return sandbox.generation->group->set_limits(now);
+    return {};
 }
 
 Usage Manager::usage(const std::string& id) const {

@@ -60,7 +60,15 @@ class FakeGroup final : public sandbox::ResourceGroup {
   public:
     FakeGroup(FakeWorld& world, std::string name) : world_(world), name_(std::move(name)) {}
     ~FakeGroup() override { *alive_ = false; }
-    Result<void> set_limits(const sandbox::Limits&) override { return {}; }
+    // As the kernel: what it refuses stays as it was, all else is taken.
+    Result<void> set_limits(const sandbox::Limits& limits) override {
+        sandbox::Limits& own = world_.group_limits[name_];
+        const bool takes_all = limits.cpu_percent <= world_.most_cpu_percent;
+        const std::uint32_t cpu_percent = takes_all ? limits.cpu_percent : own.cpu_percent;
+        own = limits;
+        own.cpu_percent = cpu_percent;
+        return takes_all ? Result<void>() : Error(Errc::sandbox_failed, "Invalid argument");
+    }
     void watch_oom(std::function<void()> on_oom) override {
         if (!world_.chance(world_.failure_per_mille))
             return;
@@ -527,10 +535,11 @@ Result<std::unique_ptr<sandbox::Process>> FakeWorld::launch(const sandbox::Launc
 }
 
 Result<std::unique_ptr<sandbox::ResourceGroup>> FakeWorld::create(const std::string& name,
-                                                                  const sandbox::Limits&) {
+                                                                  const sandbox::Limits& limits) {
     if (chance(failure_per_mille))
         return Error(Errc::sandbox_failed, "injected");
     require(groups.insert(name).second, "a group of this name is there already");
+    group_limits[name] = limits;
     return std::unique_ptr<sandbox::ResourceGroup>(std::make_unique<FakeGroup>(*this, name));
 }
 

@@ -313,7 +313,9 @@ struct FakeWorld : sandbox::Launcher,
     std::set<std::string> unclaimed;                               // of those
     std::map<std::string, std::uint32_t> trash;                    // the same, being removed
     std::set<std::string> groups;
-    std::vector<sandbox::Leftover> left;  // of an earlier server
+    std::map<std::string, sandbox::Limits> group_limits;  // by the name of the group, also of those before
+    std::uint32_t most_cpu_percent = UINT32_MAX;          // that the kernel takes of a group that is there
+    std::vector<sandbox::Leftover> left;                  // of an earlier server
     std::set<std::uint32_t> uids;
     std::set<std::uint32_t> withheld;     // of processes that an earlier server left, by hold()
     std::set<std::uint32_t> quarantined;  // of its trash

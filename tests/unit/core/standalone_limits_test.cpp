@@ -77,4 +77,49 @@ TEST_CASE("A changed number of processes is refused where only a start sets it")
     CHECK(change(house, id, limits));
 }
 
+TEST_CASE(
+    "Limits that the kernel refuses are refused as a whole, and a conversation has them at its next start") {
+    House house({});
+    house.world.most_cpu_percent = 100;
+    sandbox::LimitChanges limits;
+    limits.memory_mb = 3000;
+    limits.cpu_percent = 400;
+    limits.max_sockets = 100;
+    SECTION("of a sandbox without a conversation") {
+        const auto made = house.answer<SandboxView>(
+            [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+        REQUIRE(made);
+        const std::string id = made->record.id;
+        const auto committed_mb = house.sandboxes->committed_memory_mb();
+        const auto refused = change(house, id, limits);
+        REQUIRE(refused.has_error());
+        CHECK(refused.error().code() == base::Errc::host_unsupported);
+        CHECK(refused.error().detail().find("Invalid argument") != std::string::npos);
+        CHECK(house.world.store.sandboxes.at(id).limits == made->record.limits);
+        CHECK(house.sandboxes->find(id)->limits == made->record.limits);
+        CHECK(house.world.group_limits.at(id + "-1") == made->record.limits);
+        CHECK(house.sandboxes->committed_memory_mb() == committed_mb);
+        limits.cpu_percent = 50;
+        const auto changed = change(house, id, limits);
+        REQUIRE(changed);
+        CHECK(changed->record.limits.memory_mb == 3000);
+        CHECK(house.world.group_limits.at(id + "-1") == changed->record.limits);
+        CHECK(house.sandboxes->committed_memory_mb() == 3000);
+    }
+    SECTION("of a conversation") {
+        const auto made = house.create();
+        REQUIRE(made);
+        const std::string id = made->record.sandbox_id;
+        conversation::PatchRequest patch;
+        patch.limits = limits;
+        const auto changed = house.answer(
+            [&](auto reply) { house.conversations->patch(made->record.id, patch, std::move(reply)); });
+        REQUIRE(changed);
+        CHECK(house.world.store.sandboxes.at(id).limits.cpu_percent == 400);
+        CHECK(house.world.group_limits.at(id + "-1").memory_mb == 100);
+        CHECK(house.world.group_limits.at(id + "-1").cpu_percent == 100);
+        CHECK(house.sandboxes->committed_memory_mb() == 100);
+    }
+}
+
 }  // namespace standalone_limits_test
