@@ -18,6 +18,7 @@
 #include "cgroup/hierarchy.hpp"
 #include "cgroup/place.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
 #include "core/base/task.hpp"
 #include "core/sandbox/ports.hpp"
 
@@ -26,7 +27,7 @@ namespace atl::cgroup {
 struct GroupsConfig {
     std::string instance_id;
     std::filesystem::path zygote;  // atoll-zygote
-    std::size_t made_ahead = 4;    // groups with a zygote, where v1 needs them
+    std::size_t made_ahead = base::k_groups_made_ahead;
 };
 
 class Groups final : public sandbox::ResourceGroups {

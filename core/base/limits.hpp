@@ -217,10 +217,14 @@ static_assert(k_default_memory_mb <= k_user_memory_mb && k_default_cpu_percent <
 // removes it from the environment.
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
-// Descriptors of the server: of a living sandbox at most (16 with cgroup v1, as a test measures), and for all
-// else but clients.
+// Descriptors of the server: of a living sandbox with its agent and the ports of its preview at most (19
+// where each controller of cgroup v1 has a hierarchy of its own, as a test measures), and for all else but
+// clients. Each operation in a sandbox, and each connection of its preview, takes one more while it runs.
 inline constexpr std::size_t k_descriptors_per_sandbox = 20;
 inline constexpr std::size_t k_own_descriptors = 128;
+// Groups with a process that waits in them, where cgroup v1 needs them: eight of the server's own descriptors
+// each.
+inline constexpr std::size_t k_groups_made_ahead = 4;
 inline constexpr std::uint32_t k_default_max_sockets = 2048;     // of the whole sandbox
 inline constexpr std::uint32_t k_default_max_open_files = 4096;  // of each process
 // The most that a request with any key may ask for, unless the operator sets a ceiling.
