@@ -8,7 +8,6 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/execution_limits.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/utf8.hpp"
 #include "core/sandbox/inner_paths.hpp"
@@ -147,10 +146,6 @@ bool Engine::speaks(Language language) const noexcept {
 Error Engine::unavailability() const {
     return Error(Errc::executor_unavailable,
                  "The executor `" + name + "` is not available here: " + reason + ".");
-}
-
-bool is_fault_of_engine(const std::optional<sandbox::Exit>& limit, std::uint32_t memory_mb) noexcept {
-    return !limit && memory_mb >= base::k_default_execution_memory_mb;
 }
 
 base::Result<Engines> Engines::read(const EngineFolders& folders) {

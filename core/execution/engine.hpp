@@ -39,10 +39,6 @@ struct Engine {
     base::Error unavailability() const;
 };
 
-/// Whether the end of an engine before it was ready shows something of the engine: not if its sandbox reached
-/// `limit`, or has less memory than a run has by default.
-bool is_fault_of_engine(const std::optional<sandbox::Exit>& limit, std::uint32_t memory_mb) noexcept;
-
 struct EngineFolders {
     std::filesystem::path runners;   // has runner/engines.json, and runs what needs no package
     std::filesystem::path packages;  // has runner/ and node_modules/; may be missing

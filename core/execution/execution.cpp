@@ -412,7 +412,7 @@ void Execution::on_broken(Failure failure) {
     // The kernel ends the processes of a group that is out of memory, and tells it a moment later.
     const auto limit =
         state_ == State::running ? context_.sandboxes.limit_reached(sandbox_id_) : std::nullopt;
-    if (!is_engine_ready_ && is_fault_of_engine(limit, request_.memory_mb))
+    if (!is_engine_ready_ && !limit)
         engine_failure_ = failure.message;
     if (limit)
         on_sandbox_exit(*limit);

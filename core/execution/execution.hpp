@@ -131,7 +131,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     Language language() const noexcept { return request_.language; }
     /// Precondition: waiting. `engine` is as in ExecutionRequest.
     void change_engine(const Engine& engine) noexcept { request_.engine = &engine; }
-    /// How its engine ended before it was ready (is_fault_of_engine()). Empty: it did not.
+    /// How its engine ended before it was ready, without having reached a limit. Empty: it did not.
     const std::string& engine_failure() const noexcept { return engine_failure_; }
     /// Those behind number `after`.
     std::span<const ExecutionEvent> events(std::uint64_t after) const;

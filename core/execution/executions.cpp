@@ -20,8 +20,7 @@ Executions::Executions(ExecutionContext context, Engines engines, ExecutionSetti
              [this] { return queue_.running() >= settings_.queue.running; },
              [this](const Engine& engine, std::string_view why) { on_engine_start(engine, why); }},
             engines_, settings_.pools,
-            limits_of_run(std::min(settings_.default_memory_mb, settings_.max_memory_mb),
-                          settings_.default_cpu_percent)) {}
+            limits_of_run(settings_.memory_of_default_run(), settings_.default_cpu_percent)) {}
 
 Executions::~Executions() {
     *self_ = nullptr;
@@ -161,7 +160,9 @@ void Executions::shut_down() {
 }
 
 void Executions::on_ended(Execution& execution) {
-    if (!execution.engine_failure().empty())
+    // One with less memory than a run has here by default may have too little for any engine.
+    if (!execution.engine_failure().empty() &&
+        execution.limits().memory_mb >= settings_.memory_of_default_run())
         on_engine_start(execution.engine(), execution.engine_failure());
     // Nobody but who asked for it knows of one that was refused.
     if (execution.refusal())

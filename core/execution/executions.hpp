@@ -3,6 +3,7 @@
 // nobody. Not here: one run (execution.hpp), whose key may see which (http/api/ownership.hpp).
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -27,6 +28,11 @@ struct ExecutionSettings {
     // Of runs that name none; runners that are started ahead have them.
     std::uint32_t default_memory_mb = base::k_default_execution_memory_mb;
     std::uint32_t default_cpu_percent = base::k_default_execution_cpu_percent;
+
+    /// What it has where its key has no lower ceiling.
+    std::uint32_t memory_of_default_run() const noexcept {
+        return std::min(default_memory_mb, max_memory_mb);
+    }
 };
 
 class Executions {

@@ -204,7 +204,7 @@ void RunnerPool::on_engine_broken(Waiting& waiting, const std::string& why) {
     const Shelf& shelf = waiting.shelf();
     // The kernel ends the processes of a group that is out of memory, and tells it a moment later.
     const auto limit = ports_.sandboxes.limit_reached(waiting.runner.sandbox_id);
-    if (shelf.starting == kept && is_fault_of_engine(limit, limits_.memory_mb))
+    if (shelf.starting == kept && !limit)
         ports_.on_start(*shelf.engine, why);
     lose(waiting, limit ? limit->detail : why);
 }

@@ -48,7 +48,8 @@ class RunnerPool {
         std::function<base::Result<void>(const sandbox::Limits&)> room;
         /// As many runs are under way as may be: they go first.
         std::function<bool()> is_busy;
-        /// How a runner of this engine ended before it was ready (is_fault_of_engine()); empty: one is ready.
+        /// How a runner of this engine ended before it was ready, without having reached a limit; empty: one
+        /// is ready.
         std::function<void(const Engine&, std::string_view)> on_start;
     };
     struct State {

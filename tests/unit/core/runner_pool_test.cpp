@@ -462,11 +462,26 @@ TEST_CASE("An engine that ends before it is ready is unavailable for a while, an
         CHECK(lab.ready() == 1);
         CHECK(chosen(lab) == "isolated-vm");
     }
-    SECTION("but not in a pool whose runners reach their limit, or have little memory") {
-        const bool is_limited = GENERATE(true, false);
-        Lab lab({{"isolated-vm", 1, From::start}}, Lab::settings_of(100), is_limited ? 128 : 64);
+    SECTION("also on a server where runs have little memory by default") {
+        const bool is_pooled = GENERATE(true, false);
+        Lab lab({{"isolated-vm", is_pooled ? 1U : 0U, From::start}}, Lab::settings_of(100), 96);
         lab.pass(base::Millis{100}, false);
-        lab.world.oom_kills = is_limited ? 1 : 0;
+        if (!is_pooled) {
+            lab.begin(0, 64);
+            lab.settle();
+            breaks(lab);
+            CHECK(chosen(lab) == "isolated-vm");
+            lab.begin(0, 96);
+            lab.settle();
+        }
+        breaks(lab);
+        CHECK(chosen(lab) == "container");
+        CHECK(execution::ExecutionSettings{.max_memory_mb = 100}.memory_of_default_run() == 100);
+    }
+    SECTION("but not in a pool whose runners reach their limit") {
+        Lab lab({{"isolated-vm", 1, From::start}});
+        lab.pass(base::Millis{100}, false);
+        lab.world.oom_kills = 1;
         breaks(lab);
         lab.world.oom_kills = 0;
         CHECK(chosen(lab) == "isolated-vm");
