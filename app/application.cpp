@@ -437,6 +437,8 @@ Result<void> Application::Parts::open_http() {
     const bool have_own_listener = !config.preview_listen.empty();
     if (config.previews && !have_own_listener)
         services.add("*." + config.previews->domain(), *previews);
+    if (const std::string warning = listen_warning(config); !warning.empty())
+        LogLine(evt::listen_warning).quoted("err", warning).warn();
     for (const auto& address : config.listen) {
         auto bound = server->listen(address, services);
         if (!bound)

@@ -62,6 +62,10 @@ Result<CommandOutput> check_configuration(const Config& config) {
     CommandOutput output;
     for (const std::string& warning : config.unread_variables)
         output.note += "atolld --check-config: " + warning + "\n";
+    if (const std::string why = why_no_executions(config); !why.empty())
+        output.note += "atolld --check-config: no program of code mode can run: " + why + "\n";
+    if (const std::string warning = listen_warning(config); !warning.empty())
+        output.note += "atolld --check-config: " + warning + "\n";
     if (!config.tls_cert.empty()) {
         const auto certificate = http::read_certificate({config.tls_cert, config.tls_key});
         if (!certificate)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "app/agents_file.hpp"
+#include "core/base/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"
@@ -129,6 +131,25 @@ std::string why_no_executions(const Config& config) {
         return {};
     return "--max-memory-mb is " + std::to_string(config.max_memory_mb) + ", and a program has " +
            std::to_string(base::k_least_execution_memory_mb) + " MB at least";
+}
+
+// With a certificate the console is of another origin than a preview at the same port, which has plain HTTP.
+std::string listen_warning(const Config& config) {
+    if (config.previews || !config.tls_cert.empty())
+        return {};
+    constexpr unsigned k_first = base::k_first_preview_number;
+    constexpr unsigned k_last = k_first + base::k_preview_numbers - 1;
+    for (const std::string& address : config.listen) {
+        unsigned port = 0;
+        const std::string digits = address.substr(address.rfind(':') + 1);
+        std::from_chars(digits.data(), digits.data() + digits.size(), port);
+        if (!address.starts_with("unix:") && port >= k_first && port <= k_last)
+            return "--listen " + address + " is a port of the previews (" + std::to_string(k_first) + " to " +
+                   std::to_string(k_last) +
+                   "): a service worker that one of them left in a browser reads what the console at this "
+                   "port is given, the API key too; choose another port";
+    }
+    return {};
 }
 
 execution::ExecutionSettings execution_settings(const Config& config) {

@@ -35,6 +35,9 @@ base::Result<void> check_executor_pools(const Config& config, const execution::E
 /// Why no engine can run a program with this configuration; empty: one can.
 std::string why_no_executions(const Config& config);
 execution::ExecutionSettings execution_settings(const Config& config);
+/// What a browser may keep of a preview at an address of --listen, if one is a port that previews have
+/// without a domain; else empty.
+std::string listen_warning(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
 /// The address of a sandbox's preview, whose first port this is: as `--preview-url` says; else of `localhost`

@@ -8,6 +8,7 @@ namespace atl::base::evt {
 inline constexpr std::string_view server_start = "server_start";
 inline constexpr std::string_view variable_unread = "variable_unread";
 inline constexpr std::string_view server_listening = "server_listening";
+inline constexpr std::string_view listen_warning = "listen_warning";
 inline constexpr std::string_view server_stopping = "server_stopping";
 inline constexpr std::string_view server_stopped = "server_stopped";
 inline constexpr std::string_view log_dropped = "log_dropped";

@@ -147,6 +147,15 @@ TEST_CASE("--check-config tells whether a server would start with this configura
         CHECK(refused.status == 1);
         CHECK(refused.output.find(bad.back().substr(0, bad.back().find('='))) != std::string::npos);
     }
+    for (const auto& [flag, value, told] :
+         {std::array{"--max-memory-mb", "32", "no program of code mode can run: --max-memory-mb is 32"},
+          std::array{"--listen", "127.0.0.1:31000", "--listen 127.0.0.1:31000 is a port of the previews"}}) {
+        const RunResult noted = check("", {flag, value});
+        INFO(noted.output);
+        CHECK(noted.status == 0);
+        CHECK(noted.output.find(told) != std::string::npos);
+        CHECK(good.output.find(told) == std::string::npos);
+    }
     key = "0123456789 abcdef";
     CHECK(check("").status == 1);
     CHECK(check("").output.find("ATOLL_API_KEY holds a blank") != std::string::npos);
@@ -154,6 +163,32 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     std::ofstream(dir.path() / "bad.pem") << "no certificate";
     const std::string bad = (dir.path() / "bad.pem").string();
     CHECK(check("", {"--tls-cert", bad, "--tls-key", bad}).status == 1);
+}
+
+TEST_CASE(
+    "A server with too little memory for any program says so at its start, of each executor, and to each "
+    "run") {
+    ServerOptions options;
+    // Nothing else listens there: previews do at 127.0.0.1 alone.
+    options.arguments = {"--max-memory-mb", "32", "--listen", "127.77.0.3:39999"};
+    const ServerProcess server(options);
+    const std::string why = "--max-memory-mb is 32";
+    CHECK(server.log().find("evt=executors_missing err=\"" + why) != std::string::npos);
+    CHECK(server.log().find("evt=listen_warning err=\"--listen 127.77.0.3:39999") != std::string::npos);
+    ApiClient api(server);
+    const Json told = api.call(200, "GET", "/v1/executors");
+    REQUIRE_FALSE(told["executors"].empty());
+    for (const Json& engine : told["executors"]) {
+        CHECK(engine["available"] == false);
+        CHECK(engine["reason"].get<std::string>().find(why) == 0);
+    }
+    for (const char* const executor : {"auto", "python"}) {
+        const Json run = {{"code", "return 1"}, {"language", "python"}, {"executor", executor}};
+        const HttpResponse refused = api.http().request("POST", "/v1/execute", run.dump());
+        INFO(refused.body);
+        CHECK(refused.status == 409);
+        CHECK(code_of(refused) == "executor_unavailable");
+    }
 }
 
 TEST_CASE("A mistyped variable refuses the start, with the one that was meant") {

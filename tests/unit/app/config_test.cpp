@@ -455,4 +455,21 @@ TEST_CASE("Runs of code mode may have no more memory than all sandboxes together
     CHECK(why_no_executions(*parse({}).config).empty());
 }
 
+TEST_CASE("An address of --listen at a port that previews have, too, is told") {
+    const auto warned = [](std::vector<const char*> arguments) {
+        const auto parsed = parse(std::move(arguments));
+        REQUIRE(parsed.config);
+        return listen_warning(*parsed.config);
+    };
+    for (const char* const address : {"127.0.0.1:30000", "[::1]:31234", "localhost:39999"}) {
+        const std::string warning = warned({"--listen", "127.0.0.1:4100", "--listen", address});
+        CHECK(warning.find("--listen " + std::string(address) + " is a port of the previews") == 0);
+        CHECK(warned({"--listen", address, "--preview-domain", "localhost"}).empty());
+        CHECK(warned({"--listen", address, "--tls-cert", "c.pem", "--tls-key", "k.pem"}).empty());
+    }
+    CHECK(warned({}).empty());
+    for (const char* const address : {"127.0.0.1:29999", "[::1]:40000", "127.0.0.1:0", "unix:/run/a:30000"})
+        CHECK(warned({"--listen", address}).empty());
+}
+
 }  // namespace config_test
