@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { startProxy } from '../node_support/proxy.mjs';
 import { startServer } from '../node_support/server.mjs';
 import { errorOf, keyed, tokened, until } from './js_lab.mjs';
+import { refuse, startStub } from './sandbox_stub.mjs';
 
 const PYTHON = { executor: 'python' };
 
@@ -42,6 +43,9 @@ test('calls of tools are answered by functions, also by those that fail, decide 
         { name: 'nothing', run: () => undefined },
         { name: 'fails', run: () => { throw new Error('it is broken'); } },
         { name: 'large', run: () => 'x'.repeat(2 * 1024 * 1024) },
+        { name: 'bigint', run: () => 10n },
+        { name: 'cycle', run: () => { const self = {}; return (self.self = self); } },
+        { name: 'thrower', run: () => ({ toJSON: () => { throw new Error('not as JSON'); } }) },
         { name: 'asked', policy: 'ask', decide: (call) => decided.push(call.name) > 0, run: () => 'yes' },
         { name: 'refused', policy: 'ask', decide: async () => false, run: () => 'never' },
         { name: 'unasked', policy: 'ask', run: () => 'never' },
@@ -54,17 +58,18 @@ async def told(name):
     except Exception as error:
         return "failed: " + str(error)[:40]
 print("begun")
-return [await codemode.add(2, 3)] + [await told(name) for name in ["nothing", "fails", "large", "asked", "refused", "unasked", "nobody"]]
+return [await codemode.add(2, 3)] + [await told(name) for name in ["nothing", "fails", "large", "bigint", "cycle", "thrower", "asked", "refused", "unasked", "nobody"]]
 `;
     const ran = await atoll.execute(code, { ...PYTHON, tools });
     assert.equal(ran.error, undefined, JSON.stringify(ran.error));
-    const [sum, nothing, fails, large, asked, refused, unasked, nobody] = ran.result;
+    const [sum, nothing, fails, large, bigint, cycle, thrower, asked, refused, unasked, nobody] = ran.result;
     assert.deepEqual([sum, nothing, asked], [5, null, 'yes']);
     assert.match(fails, /it is broken/);
     assert.match(nobody, /nobody answers nobody/);
-    for (const text of [large, refused, unasked]) assert.match(text, /^failed/);
+    assert.match(thrower, /not as JSON/);
+    for (const text of [large, bigint, cycle, refused, unasked]) assert.match(text, /^failed/);
     assert.deepEqual([ran.logs, decided], [[{ level: 'log', text: 'begun' }], ['asked']]);
-    assert.deepEqual(ran.calls.map(({ name }) => name), ['add', 'nothing', 'fails', 'large', 'asked', 'refused', 'unasked', 'nobody']);
+    assert.deepEqual(ran.calls.map(({ name }) => name), tools.map(({ name }) => name));
 });
 
 test('a program reads the files of a sandbox, whose tools can be asked for and denied', async () => {
@@ -100,6 +105,7 @@ test('a program that goes on by itself is followed over a connection that is cut
         const getToken = ({ executionId: id, scope }) => atoll.executions.tokens.create(id, { scope });
         const page = tokened(server).atoll.executions;
         assert.deepEqual(await all(page.follow(executionId, { after: 1, getToken })), events.slice(1));
+        for (const after of [events.at(-1).seq, 1000]) assert.deepEqual(await all(page.follow(executionId, { after, getToken })), []);
     } finally {
         await proxy.stop();
     }
@@ -134,4 +140,55 @@ test('the events of a stream end with done, and what is aborted is cancelled', a
     const [last] = await until(atoll.executions.list(), () => true);
     await all(atoll.executions.follow(last.executionId));
     assert.equal((await atoll.executions.get(last.executionId)).outcome.error.kind, 'cancelled');
+});
+
+/** A program with one call, `c1`, on a stub; `answers` are what its POSTs get, in order, and the program ends behind the last one. */
+async function withCall(policy, answers, run) {
+    const posted = [];
+    let stream;
+    const send = (seq, type, data = {}) => stream.write(`data: ${JSON.stringify({ seq, type, at: '', data })}\n\n`);
+    const onExecute = ({ response }) => {
+        stream = response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+        send(1, 'start', { executionId: 'e1', executor: 'python' });
+        send(2, 'tool_call', { callId: 'c1', name: 'ask', args: [], policy, answeredBy: 'caller' });
+    };
+    const onAnswer = ({ body, response }) => {
+        answers[posted.push(JSON.parse(body)) - 1](response);
+        if (posted.length < answers.length || stream === undefined) return;
+        send(3, 'result', { result: 'r', calls: [], durationMs: 1, executor: 'python' });
+        send(4, 'done');
+        stream.end();
+    };
+    const stub = await startStub({ answers: { 'POST /v1/execute': onExecute, 'POST /v1/executions/e1/calls/c1': onAnswer } });
+    try {
+        await run(keyed(stub), posted);
+    } finally {
+        await stub.stop();
+    }
+}
+const taken = (response) => response.writeHead(204).end();
+const cut = (response) => response.destroy();
+const answered = (response) => refuse(response, 409, 'call_answered');
+
+test('a decision or an answer whose own answer is lost counts', async () => {
+    const allow = { decision: 'allow' };
+    await withCall('ask', [cut, answered, cut, answered], async (client, posted) => {
+        const tools = [{ name: 'ask', policy: 'ask', decide: () => true, run: () => 5 }];
+        assert.equal((await client.execute('x', { tools })).result, 'r');
+        assert.deepEqual(posted, [allow, allow, { result: 5 }, { result: 5 }]);
+    });
+    await withCall('allow', [cut, answered, answered], async ({ executions }, posted) => {
+        await executions.answer('e1', 'c1', { result: 1 });
+        assert.equal((await errorOf(executions.answer('e1', 'c1', { result: 2 }))).code, 'call_answered');
+        assert.deepEqual(posted.map(({ result }) => result), [1, 1, 2]);
+    });
+});
+
+test('the program hears that there was no turn or no time for a long answer', async () => {
+    for (const [status, code] of [[429, 'too_many_executions'], [504, 'deadline_exceeded']]) {
+        await withCall('allow', [(response) => refuse(response, status, code), taken], async (client, posted) => {
+            assert.equal((await client.execute('x', { tools: [{ name: 'ask', run: () => 5 }] })).result, 'r');
+            assert.deepEqual(posted, [{ result: 5 }, { error: { message: `told ${code}` } }]);
+        });
+    }
 });

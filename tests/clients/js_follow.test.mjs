@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { Atoll, AtollError } from '../../clients/js/src/index.js';
-import { asBrowser, assertOnce, errorOf, keyed, SOCKETS, until } from './js_lab.mjs';
+import { asBrowser, assertOnce, errorOf, fakeSockets, keyed, SOCKETS, until } from './js_lab.mjs';
 import { refuse, sendFrames, startStub } from './sandbox_stub.mjs';
 
 const ROOT = '/v1/conversations/c1';
@@ -197,10 +197,68 @@ test('a backend that gives no token for some time is asked again, until it does'
             assert.equal(asked, FAILURES + 1);
             assert.ok(waits.every(({ code }) => code === 'no_token'), JSON.stringify(waits));
             assert.ok(waits[0].delayMs >= 250 && waits.at(-1).delayMs >= 5000);
-            const signedOut = new AtollError({ status: 401, code: 'signed_out' });
-            const final = paged(stub, { getToken: () => Promise.reject(signedOut) }).conversation('c1').follow({ transport: 'sse' });
-            assert.equal(await errorOf(final.next()), signedOut);
         }));
+});
+
+test('that getToken says signed out ends it at once, whatever the code, also once it was connected', async () => {
+    const answers = { [`GET ${ROOT}/events`]: ({ response }) => sendFrames(response, [event(1), closed('token_expired')]) };
+    const WebSocket = fakeSockets((socket) => {
+        socket.open();
+        socket.tell(event(1));
+        socket.onclose({ code: 4401, reason: '' });
+    });
+    await withStub({ answers }, async (_, stub) => {
+        for (const [status, code] of [[401, 'signed_out'], [401, 'unauthorized'], [401, 'token_expired'], [403, 'invalid_token'], [404, 'not_found'], [404, 'conversation_ended']]) {
+            const signedOut = new AtollError({ status, code });
+            for (const transport of ['sse', 'websocket']) {
+                for (const tokens of [[], ['t']]) {
+                    let asked = 0;
+                    const getToken = () => (++asked <= tokens.length ? 't' : Promise.reject(signedOut));
+                    const followed = paged(stub, { getToken, WebSocket }).conversation('c1').follow({ transport });
+                    assert.equal(await errorOf(until(followed, () => false)), signedOut, `${transport} ${code}`);
+                    assert.equal(asked, tokens.length + 1);
+                }
+            }
+        }
+    });
+});
+
+test('a token may come late, is asked for once by all who need it, and nobody who left gets it', async () => {
+    const answers = {
+        [`GET ${ROOT}/events`]: ({ response }) => sendFrames(response, [event(1, 'done')]),
+        [`POST ${ROOT}/messages`]: () => ({ turn: 't1', after: 3 }),
+    };
+    await withStub({ answers }, async (_, stub) => {
+        const asked = [];
+        const getToken = ({ signal }) => new Promise((give) => asked.push({ give, signal }));
+        const told = [];
+        const WebSocket = fakeSockets((socket) => {
+            socket.open();
+            socket.tell(event(1, 'done'));
+        });
+        // No connection is opened before the token is there, so no silence is measured; a client with such a short one would ask often.
+        const conversation = paged(stub, { getToken, WebSocket, silenceMs: 1, onRetry: (failed) => told.push(failed) }).conversation('c1');
+        const stop = new AbortController();
+        const left = errorOf(conversation.send('x', { signal: stop.signal }));
+        const followed = ['sse', 'websocket'].map((transport) => conversation.follow({ transport }));
+        const calls = followed.map((each) => each.next());
+        const timed = errorOf(conversation.send('x', { timeoutMs: 50 }));
+        assert.equal((await timed).code, 'timeout');
+        stop.abort(new Error('enough'));
+        assert.equal((await left).message, 'enough');
+        assert.deepEqual([asked.length, asked[0].signal.aborted, told], [1, false, []]);
+        asked[0].give('late');
+        assert.equal((await calls[1]).value.seq, 1);
+        assert.equal(asked.length, 1);
+        await followed[0].return();
+        await calls[0];
+        const other = paged(stub, { getToken, silenceMs: 1 }).conversation('c1').follow({ transport: 'sse' });
+        const next = other.next();
+        await Promise.resolve();
+        await other.return();
+        assert.equal((await next).done, true);
+        assert.deepEqual([asked.length, asked[1].signal.aborted], [2, true]);
+    });
 });
 
 test('a connection that tells nothing, opening or open, is given up for another one', async () => {
@@ -215,20 +273,17 @@ test('a connection that tells nothing, opening or open, is given up for another 
         const details = [];
         const onStatus = (status, { detail }) => status === 'waiting' && details.push(detail);
         assertOnce(await until(paged(stub, { silenceMs }).conversation('c1').follow({ transport: 'sse', onStatus }), isDone));
-        assert.equal(details[0], 'no answer within 1000 ms');
+        assert.equal(details[0], `GET ${ROOT}/events: no answer within 1000 ms`);
     });
-    let handshakes = 0;
-    let opened = 0;
-    // A function with two parameters answers later: here never, for the first.
-    let refuseFirst;
-    const accepts = (_, done) => (++handshakes > 1 ? done(true) : (refuseFirst = () => done(false)));
-    const onSocket = (socket) => ++opened > 1 && socket.send(JSON.stringify(event(1, 'done')));
-    await withStub({ answers: { [`GET ${ROOT}/events`]: events }, accepts, onSocket }, async (_, stub) => {
+    const WebSocket = fakeSockets((socket, _, number) => {
+        if (number > 1) socket.open();
+        if (number > 2) socket.tell(event(1, 'done'));
+    });
+    await withStub({ answers: { [`GET ${ROOT}/events`]: events } }, async (_, stub) => {
         const details = [];
         const onStatus = (status, { detail }) => status === 'waiting' && details.push(detail);
-        assertOnce(await until(paged(stub, { silenceMs }).conversation('c1').follow({ onStatus }), isDone));
-        refuseFirst();
-        assert.deepEqual(details.slice(0, 2), ['the WebSocket was not open within 1000 ms', 'the WebSocket was silent for 1000 ms']);
+        assertOnce(await until(paged(stub, { silenceMs, WebSocket }).conversation('c1').follow({ onStatus }), isDone));
+        assert.deepEqual(details, ['the WebSocket was not open within 1000 ms', 'the WebSocket was silent for 1000 ms']);
     });
 });
 

@@ -11,6 +11,37 @@ const undici = require('undici');
 /** WebSocket constructors: Node 18 has none of its own. */
 export const SOCKETS = { ws: require('ws').WebSocket, "Node's": globalThis.WebSocket ?? undici.WebSocket };
 
+/**
+ * A WebSocket constructor without a network, so that no deadline depends on the machine. `onSocket(socket, url, number)` is called for each
+ * made, the first being 1; `socket.open()` opens it, `socket.tell(data)` sends it a frame (an object: as JSON), and `socket.onsent(data)`
+ * gets what the client sends.
+ */
+export function fakeSockets(onSocket) {
+    let made = 0;
+    return class {
+        readyState = 0;
+        onsent = () => {};
+
+        constructor(url) {
+            const number = ++made;
+            queueMicrotask(() => onSocket(this, new URL(url), number));
+        }
+        open() {
+            this.readyState = 1;
+            this.onopen();
+        }
+        tell(data) {
+            this.onmessage({ data: data instanceof ArrayBuffer ? data : JSON.stringify(data) });
+        }
+        send(data) {
+            this.onsent(data);
+        }
+        close() {
+            this.readyState = 3;
+        }
+    };
+}
+
 /** A command that says `line 1`, and so on to `line count`, slowly. */
 export const linesCommand = (count) => `for i in $(seq ${count}); do echo line $i; sleep 0.02; done`;
 

@@ -15,6 +15,7 @@ export class Access {
     #getToken;
     #canRenew;
     #tokens = new Map();
+    #asking = new Map();
     #make;
 
     /** `make(subject, seconds, signal)` asks the server for a token with the API key. */
@@ -42,32 +43,66 @@ export class Access {
 
     /** The token for a subject; `getToken` of a call goes before that of the client. Throws no_token, a passing error, where that fails. */
     async token(about, { getToken = this.#getToken, signal } = {}) {
-        const name = `${about.kind}/${about.id}/${about.scope}`;
+        const name = nameOf(about);
         const kept = this.#tokens.get(name);
         if (kept !== undefined) return kept;
         throwIfAborted(signal);
-        const answer = getToken === undefined ? await this.#make(about, OWN_TOKEN_SECONDS, signal) : await ask(getToken, about, signal);
-        throwIfAborted(signal);
-        const token = typeof answer === 'string' ? answer : answer?.token;
-        if (typeof token !== 'string' || token === '') throw new AtollError({ code: 'no_token', detail: 'getToken returned no token' });
-        this.#tokens.set(name, token);
-        return token;
+        const asking = this.#asking.get(name) ?? this.#ask(name, about, getToken);
+        ++asking.waiting;
+        try {
+            return await abortable(asking.token, signal);
+        } finally {
+            if (--asking.waiting === 0) asking.giveUp();
+        }
+    }
+
+    /** Asks once for all calls that wait for the same token, until none of them does any more. */
+    #ask(name, about, getToken) {
+        const stop = new AbortController();
+        const over = () => this.#asking.get(name) === asking && this.#asking.delete(name);
+        const ask = async () => {
+            try {
+                const answer = getToken === undefined ? await this.#make(about, OWN_TOKEN_SECONDS, stop.signal) : await answerOf(getToken, about, stop.signal);
+                throwIfAborted(stop.signal);
+                const token = typeof answer === 'string' ? answer : answer?.token;
+                if (typeof token !== 'string' || token === '') throw new AtollError({ code: 'no_token', detail: 'getToken returned no token' });
+                this.#tokens.set(name, token);
+                return token;
+            } finally {
+                over();
+            }
+        };
+        const asking = { waiting: 0, token: null, giveUp: () => over() && stop.abort() };
+        this.#asking.set(name, asking);
+        asking.token = ask();
+        // Nobody may wait for it any more.
+        asking.token.catch(() => {});
+        return asking;
     }
 
     /** A token that the server refused is not used again. */
     forget(about, token) {
-        const name = `${about.kind}/${about.id}/${about.scope}`;
+        const name = nameOf(about);
         if (token === undefined || this.#tokens.get(name) === token) this.#tokens.delete(name);
     }
 }
 
-async function ask(getToken, { kind, id, scope }, signal) {
+const nameOf = ({ kind, id, scope }) => `${kind}/${id}/${scope}`;
+
+const thrownByGetToken = new WeakSet();
+
+/** Whether getToken threw it. Its `code` is then a word of the backend's, which may be one of the server's, too: only its status counts. */
+export function isFromGetToken(error) {
+    return error instanceof AtollError && thrownByGetToken.has(error);
+}
+
+async function answerOf(getToken, { kind, id, scope }, signal) {
     const owner = { [OWNERS[kind]]: id };
     try {
-        return await abortable(Promise.resolve(getToken({ ...owner, scope, signal })), signal);
+        return await getToken({ ...owner, scope, signal });
     } catch (error) {
-        throwIfAborted(signal);
-        if (error instanceof AtollError) throw error;
-        throw new AtollError({ code: 'no_token', detail: `getToken: ${error?.message ?? error}`, cause: error });
+        if (!(error instanceof AtollError)) throw new AtollError({ code: 'no_token', detail: `getToken: ${error?.message ?? error}`, cause: error });
+        thrownByGetToken.add(error);
+        throw error;
     }
 }

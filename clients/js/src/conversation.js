@@ -4,7 +4,6 @@ import { AtollError } from './errors.js';
 import { Follower } from './follow.js';
 import { pages } from './pages.js';
 import { Sandbox } from './sandbox.js';
-import { objectsOf } from './sse.js';
 import { conversationSubject } from './transport.js';
 import { Iteration } from './waiting.js';
 
@@ -96,9 +95,9 @@ export class Conversation {
     createToken({ signal, timeoutMs, ...form } = {}) {
         return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal, timeoutMs });
     }
-    async transcript({ format, signal, timeoutMs } = {}) {
-        const response = await this.#transport.request('GET', `${this.#path}/transcript`, { about: conversationSubject(this.id), query: { format }, signal, timeoutMs });
-        return this.#transport.whole(response.text(), signal);
+    transcript({ format, signal, timeoutMs } = {}) {
+        const options = { about: conversationSubject(this.id), query: { format }, signal, timeoutMs };
+        return this.#transport.whole('GET', `${this.#path}/transcript`, options, (response) => response.text());
     }
 
     send(content, { idempotencyKey = uniqueId(), getToken, signal, timeoutMs } = {}) {
@@ -174,13 +173,8 @@ export class Conversation {
         throw new AtollError({ code: 'conversation_ended', detail: 'The conversation was removed before its turn was over.' });
     }
 
-    async *#postForEvents(content, idempotencyKey, signal, onEpoch) {
-        const options = { ...this.#message(content, idempotencyKey), accept: 'text/event-stream', signal };
-        const response = await this.#transport.request('POST', `${this.#path}/messages`, options);
-        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal, onEpoch })) {
-            if (event.type === 'stream_closed') throw new AtollError(event);
-            yield event;
-        }
+    #postForEvents(content, idempotencyKey, signal, onEpoch) {
+        return this.#transport.events('POST', `${this.#path}/messages`, { ...this.#message(content, idempotencyKey), signal, onEpoch });
     }
 
     #told(info) {

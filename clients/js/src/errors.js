@@ -15,6 +15,11 @@ export class AtollError extends Error {
     }
 }
 
+/** Whether an error with this status may pass: there was no answer, or the server is busy or ill. */
+export function isPassingStatus({ status }) {
+    return status === 0 || status === 408 || status === 429 || status >= 500;
+}
+
 /** A connection that could not be made or that broke. The request may have reached the server. */
 export function connectionFailed(detail, cause) {
     return new AtollError({ code: 'connection_failed', detail, cause });

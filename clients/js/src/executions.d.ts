@@ -21,7 +21,7 @@ export interface ToolDescription {
     policy?: 'allow' | 'ask' | 'deny';
 }
 export interface ProgramTool extends ToolDescription {
-    /** Answers a call, here. What it throws is an exception in the program. Not for tools of a sandbox, which answers them. */
+    /** Answers a call, here. What it throws is an exception in the program, and so is a result that JSON cannot hold. Not for tools of a sandbox, which answers them. */
     run?: (...args: any[]) => unknown;
     /** Of policy `ask`: whether a call may go on. Without it none may. */
     decide?: (call: ProgramCall) => boolean | Promise<boolean>;
@@ -126,7 +126,7 @@ export interface Executions {
     cancel(executionId: string, options?: Cancellable): Promise<ExecutionInfo>;
     /** Answers a call of a tool, or decides about it. */
     answer(executionId: string, callId: string, answer: CallAnswer, options?: Cancellable): Promise<void>;
-    /** Its events, each once, to `done`, over connections that break. */
+    /** Its events, each once, to `done`, over connections that break. None where `after` is that of `done`. */
     follow(executionId: string, options?: { after?: number; getToken?: GetToken } & Abortable): Iteration<ExecutionEvent>;
     /** The engines, and whether each can run here. */
     executors(options?: Cancellable): Promise<Executor[]>;

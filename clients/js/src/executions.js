@@ -1,7 +1,6 @@
 // Code mode: programs that a model wrote, each run in a sandbox of its own, and the answers to the tools that they call.
-import { AtollError, connectionFailed } from './errors.js';
+import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
 import { pages } from './pages.js';
-import { objectsOf } from './sse.js';
 import { callMs, executionSubject } from './transport.js';
 import { Backoff, Deadline, Iteration, throwIfAborted } from './waiting.js';
 
@@ -9,10 +8,22 @@ const ROUTE = '/v1/executions';
 const MOST_MESSAGE_LENGTH = 4000;
 // The run has ended, or somebody else was faster.
 const TOO_LATE = new Set(['execution_ended', 'call_answered', 'not_found']);
+// Too long, no JSON that the server takes, or no turn for what is long: the call still waits.
+const NOT_TAKEN = new Set([413, 422, 429, 504]);
 
 const pathOf = (id) => `${ROUTE}/${encodeURIComponent(id)}`;
-const answerCall = (transport, id, callId, answer, options) =>
-    transport.json('POST', `${pathOf(id)}/calls/${encodeURIComponent(callId)}`, { ...options, json: answer, again: 'safe' });
+
+/** Answers a call, or decides about it. */
+async function answerCall(transport, id, callId, answer, options) {
+    let isUnanswered = false;
+    const onUnanswered = () => (isUnanswered = true);
+    try {
+        await transport.json('POST', `${pathOf(id)}/calls/${encodeURIComponent(callId)}`, { ...options, json: answer, again: 'safe', onUnanswered });
+    } catch (error) {
+        // An attempt whose own answer was lost has done it.
+        if (!isUnanswered || error.code !== 'call_answered') throw error;
+    }
+}
 
 /** `execute` of the server, or of the sandbox whose route `path` is. */
 export function executeOver(transport, path) {
@@ -36,9 +47,7 @@ function wireTools(tools) {
 }
 
 async function* eventsOf(transport, path, json, signal) {
-    const response = await transport.request('POST', path, { json, accept: 'text/event-stream', timeoutMs: callMs(json.timeoutMs), signal });
-    for await (const event of objectsOf(response, { silenceMs: transport.silenceMs, signal })) {
-        if (event.type === 'stream_closed') throw new AtollError(event);
+    for await (const event of transport.events('POST', path, { json, timeoutMs: callMs(json.timeoutMs), signal })) {
         yield event;
         if (event.type === 'done') return;
     }
@@ -77,8 +86,8 @@ async function attend(transport, id, call, tool, signal) {
         if (call.answeredBy === 'sandbox') return;
         const answer = await answerOf(tool, call);
         await answerCall(transport, id, call.callId, answer, { signal }).catch((error) => {
-            // Too long, or no JSON that the server takes: the program hears of it.
-            if (error.status !== 413 && error.status !== 422) throw error;
+            // The program hears of it, instead of waiting for its end.
+            if (!NOT_TAKEN.has(error.status)) throw error;
             return answerCall(transport, id, call.callId, failure(error.detail), { signal });
         });
     } catch (error) {
@@ -90,7 +99,8 @@ async function answerOf({ run }, { name, args }) {
     if (run === undefined) return failure(`nobody answers ${name}`);
     try {
         const result = await run(...args);
-        return { result: result === undefined ? { $atoll: 'undefined' } : result };
+        // As it will be sent: what JSON cannot hold is an error of the tool.
+        return JSON.parse(JSON.stringify({ result: result === undefined ? { $atoll: 'undefined' } : result }));
     } catch (error) {
         return failure(String(error?.message ?? error));
     }
@@ -131,6 +141,13 @@ export class Executions {
         return answer.declarations;
     }
 
+    /** Whether no event comes behind number `after`: it is `done`, or there is none with that number. */
+    async #isLast(path, after, options) {
+        if (after === 0) return false;
+        const { events } = await this.#transport.json('GET', path, { ...options, query: { after: after - 1 } });
+        return events.length === 0 || events[0].type === 'done';
+    }
+
     async *#events(id, first, getToken, signal) {
         const about = executionSubject(id);
         const path = `${pathOf(id)}/events`;
@@ -144,6 +161,7 @@ export class Executions {
                     yield event;
                     if (event.type === 'done') return;
                 }
+                if (await this.#isLast(path, after, { about, getToken, signal })) return;
             } catch (thrown) {
                 error = thrown;
             }
@@ -156,5 +174,5 @@ export class Executions {
 }
 
 function isPassing(error) {
-    return error instanceof AtollError && (error.status === 0 || error.status === 429 || error.status >= 500);
+    return error instanceof AtollError && isPassingStatus(error);
 }

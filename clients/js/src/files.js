@@ -1,5 +1,5 @@
 // The files of a sandbox's workspace.
-import { AtollError, connectionFailed } from './errors.js';
+import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
 import { pages } from './pages.js';
 import { filesSubject } from './transport.js';
 import { Backoff, Iteration, throwIfAborted } from './waiting.js';
@@ -84,21 +84,21 @@ export class Files {
         return this.#transport.json(method, `${this.#path}/files/${encodePath(path)}`, { about, ...options });
     }
 
-    #get(path, { range, signal, timeoutMs } = {}) {
+    /** What a GET of a file takes. */
+    #reading(path, { range, signal, timeoutMs }) {
         const headers = range === undefined ? {} : { Range: `bytes=${range.start ?? 0}-${range.end === undefined ? '' : range.end - 1}` };
-        return this.#transport.request('GET', `${this.#path}/files/${encodePath(path)}`, { about: this.#about, headers, signal, timeoutMs });
+        return ['GET', `${this.#path}/files/${encodePath(path)}`, { about: this.#about, headers, signal, timeoutMs }];
     }
     async read(path, options = {}) {
         if (isEmpty(options.range)) return new Uint8Array(0);
-        const response = await this.#get(path, options);
-        return new Uint8Array(await this.#transport.whole(response.arrayBuffer(), options.signal));
+        return new Uint8Array(await this.#transport.whole(...this.#reading(path, options), (response) => response.arrayBuffer()));
     }
     async readText(path, options = {}) {
         return new TextDecoder().decode(await this.read(path, options));
     }
     async readStream(path, options = {}) {
         if (isEmpty(options.range)) return new Blob([]).stream();
-        return (await this.#get(path, options)).body;
+        return this.#transport.stream(...this.#reading(path, options));
     }
     async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, signal, timeoutMs } = {}) {
         const headers = {};
@@ -127,8 +127,7 @@ export class Files {
         await this.#json('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, signal, timeoutMs });
     }
     async archive({ path, signal, timeoutMs } = {}) {
-        const response = await this.#transport.request('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal, timeoutMs });
-        return response.body;
+        return this.#transport.stream('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal, timeoutMs });
     }
     async unpack(data, { path, signal, timeoutMs } = {}) {
         const headers = { 'Content-Type': 'application/x-tar' };
@@ -165,6 +164,5 @@ export class Files {
 
 function isPassing(error) {
     if (!(error instanceof AtollError)) return false;
-    if (error.code === 'not_found' || error.code === 'conversation_ended') return false;
-    return error.status === 0 || error.status === 429 || error.status >= 500;
+    return isPassingStatus(error) && error.code !== 'not_found' && error.code !== 'conversation_ended';
 }

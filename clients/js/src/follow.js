@@ -1,5 +1,6 @@
 // The events of a conversation, each once and in order, over connections that break, servers that end and tokens that expire.
-import { AtollError, connectionFailed } from './errors.js';
+import { isFromGetToken } from './access.js';
+import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
 import { epochOf } from './sse.js';
 import { conversationSubject } from './transport.js';
 import { Backoff, pause, throwIfAborted } from './waiting.js';
@@ -10,8 +11,7 @@ const OVER = new Set(['conversation_ended', 'not_found']);
 
 /** Whether to connect again after `error`, rather than to give up. */
 function isPassing(error) {
-    if (!(error instanceof AtollError) || FATAL.has(error.code)) return false;
-    return error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 500;
+    return error instanceof AtollError && isPassingStatus(error) && (isFromGetToken(error) || !FATAL.has(error.code));
 }
 
 /** Follows one conversation. */
@@ -55,12 +55,16 @@ export class Follower {
                 error = thrown;
             }
             throwIfAborted(signal);
-            if (error.code === 'conversation_ended' || (error.code === 'not_found' && this.#wasConnected)) return;
+            if (this.#isEnd(error)) return;
             const delayMs = this.#judge(error);
             this.#options.onStatus?.('waiting', { code: error.code ?? 'connection_failed', detail: error.detail ?? String(error), delayMs });
             if (delayMs > 0) this.#transport.tellRetry('GET', `${this.#path}/events`, this.#backoff.failures, delayMs, error);
             if (delayMs > 0) await pause(delayMs, signal, { wakes: (error.retryAfter ?? null) === null });
         }
+    }
+
+    #isEnd(error) {
+        return !isFromGetToken(error) && (error.code === 'conversation_ended' || (error.code === 'not_found' && this.#wasConnected));
     }
 
     #accept(event) {
@@ -79,6 +83,10 @@ export class Follower {
 
     /** Milliseconds until the next attempt; throws the error if there is to be none. */
     #judge(error) {
+        if (isFromGetToken(error)) {
+            if (!isPassing(error)) throw error;
+            return this.#backoff.next(error.retryAfter);
+        }
         if (OVER.has(error.code)) throw error;
         if (error.code === 'log_replaced') {
             if (this.#options.onReset === undefined) throw error;

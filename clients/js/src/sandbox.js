@@ -5,7 +5,6 @@ import { executeOver } from './executions.js';
 import { Files } from './files.js';
 import { pages } from './pages.js';
 import { Processes } from './processes.js';
-import { objectsOf } from './sse.js';
 import { openTerminal } from './terminal.js';
 import { callMs } from './transport.js';
 import { Iteration } from './waiting.js';
@@ -107,9 +106,7 @@ export class Sandbox {
     }
 
     async *#execStream(program, options, signal) {
-        const response = await this.#transport.request('POST', `${this.#path}/exec`, { json: execForm(program, options), accept: 'text/event-stream', signal });
-        for await (const frame of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
-            if (frame.type === 'stream_closed') throw new AtollError(frame);
+        for await (const frame of this.#transport.events('POST', `${this.#path}/exec`, { json: execForm(program, options), signal })) {
             yield frame.type === 'exit' ? frame : withOutput({ type: frame.type }, 'data', 'bytes', frame.text, frame.base64);
             if (frame.type === 'exit') return;
         }
@@ -125,10 +122,8 @@ export class Sandbox {
         return this.#transport.json('POST', toolPath(name), { json: this.#toolForm(args, context), signal, timeoutMs });
     }
     async *#streamTool(name, args, context, signal) {
-        const json = this.#toolForm(args, context);
-        const response = await this.#transport.request('POST', toolPath(name), { json, accept: 'text/event-stream', signal });
-        for await (const frame of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
-            if (frame.type === 'error' || frame.type === 'stream_closed') throw new AtollError(frame);
+        for await (const frame of this.#transport.events('POST', toolPath(name), { json: this.#toolForm(args, context), signal })) {
+            if (frame.type === 'error') throw new AtollError(frame);
             yield frame;
             if (frame.type === 'tool_result') return;
         }

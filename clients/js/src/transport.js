@@ -17,11 +17,16 @@ export function callMs(timeoutMs = PROGRAM_MS) {
     return timeoutMs + WORK_MS;
 }
 
+/** Whether the server may have done what was asked for, and no answer of it came. */
+function isUnanswered(error) {
+    // The last are of a proxy between here and the server.
+    return error.code === 'connection_failed' || /^http_50[234]$/.test(error.code);
+}
+
 /** Whether the same request may succeed in a moment. */
 function isTransient(error) {
     if (!(error instanceof AtollError)) return false;
-    // The last are of a proxy between here and the server, which does not reach it.
-    if (error.code === 'connection_failed' || error.code === 'no_token' || /^http_50[234]$/.test(error.code)) return true;
+    if (error.code === 'no_token' || isUnanswered(error)) return true;
     return error.retryAfter !== null && error.retryAfter <= MOST_RETRY_WAIT_S && (error.status === 429 || error.status === 503);
 }
 
@@ -68,7 +73,7 @@ export class Transport {
     }
 
     async #makeToken({ kind, id, scope }, ttlSeconds, signal) {
-        return this.json('POST', `/v1/${kind}/${encodeURIComponent(id)}/tokens`, { json: { scope, ttlSeconds }, signal });
+        return this.json('POST', `/v1/${kind}/${encodeURIComponent(id)}/tokens`, { json: { scope, ttlSeconds }, attemptMs: this.silenceMs, signal });
     }
 
     /**
@@ -86,31 +91,32 @@ export class Transport {
                 if (error?.name !== 'SyntaxError') throw error;
             }
         }
-        const opening = this.#opening(signal);
-        const token = await this.access.token(about, { getToken, signal: opening.signal }).finally(() => opening.release());
+        const token = await this.access.token(about, { getToken, signal });
         return new Socket(this.WebSocket, `${address}${queryOf({ ...query, token })}`, { ...options, onFirst });
     }
 
+    /** The objects of an event stream that a GET opens and that begins within `silenceMs`, or else the connection is given up. */
+    live(path, options) {
+        return this.events('GET', path, { ...options, again: 'never', attemptMs: this.silenceMs, timeoutMs: Infinity });
+    }
+
     /**
-     * The objects of an event stream that a GET opens and that begins at once; `onOpen` is called when it does. Throws what the
-     * server closes it with, and connection_failed where nothing comes for `silenceMs`.
+     * The objects of the event stream that a request opens; `onOpen` is called when it does. Throws what the server closes it with,
+     * and connection_failed where nothing comes for `silenceMs`.
      */
-    async *live(path, { onOpen, onEpoch, signal, ...options }) {
-        const opening = this.#opening(signal);
+    async *events(method, path, { onOpen, onEpoch, ...options }) {
+        const limit = this.#limit(method, path, options);
         try {
-            const response = await this.request('GET', path, { ...options, accept: 'text/event-stream', again: 'never', signal: opening.signal });
-            opening.meet();
+            const response = await this.#attempts(method, path, { ...options, accept: 'text/event-stream', signal: limit.signal });
+            limit.meet();
             onOpen?.();
-            for await (const object of objectsOf(response, { silenceMs: this.silenceMs, signal: opening.signal, onEpoch })) {
+            for await (const object of objectsOf(response, { silenceMs: this.silenceMs, signal: limit.signal, onEpoch })) {
                 if (object.type === 'stream_closed') throw new AtollError(object);
                 yield object;
             }
         } finally {
-            opening.release();
+            limit.release();
         }
-    }
-    #opening(signal) {
-        return new Deadline(this.silenceMs, signal, () => connectionFailed(`no answer within ${this.silenceMs} ms`));
     }
 
     /** The error of a WebSocket that ended with `end`. A refused handshake tells no reason; a GET of `path` may. */
@@ -138,68 +144,60 @@ export class Transport {
     }
 
     /**
-     * One request; its Response, whose status is a success and for whose body there is no time limit. `about` is what a token may
-     * open of it (access.js); without one the request needs an API key. `again: 'safe'` allows more attempts, each of which has
-     * `attemptMs` for its answer. Throws AtollError, or the reason of an aborted signal.
+     * The JSON of the answer; null if it has none. `about` is what a token may open of it (access.js); without one the request needs an
+     * API key. `again: 'safe'` allows more attempts, each of which has `attemptMs` for its answer, beside the wait for a token;
+     * `onUnanswered` is called where one may have reached the server. Throws AtollError, or the reason of an aborted signal.
      */
-    async request(method, path, options = {}) {
-        const limit = this.#limit(method, path, options);
-        try {
-            const response = await this.#attempts(method, path, { ...options, signal: limit.signal });
-            // The signal still ends the body.
-            limit.meet();
-            return response;
-        } catch (error) {
-            limit.release();
-            throw error;
-        }
-    }
-    async #attempts(method, path, { again = method === 'GET' || method === 'HEAD' ? 'safe' : 'never', ...options }) {
-        const backoff = new Backoff();
-        for (let attempt = 1; ; ++attempt) {
-            try {
-                return await this.#attempt(method, path, options);
-            } catch (error) {
-                throwIfAborted(options.signal);
-                if (again !== 'safe' || attempt > this.#retries || !isTransient(error)) throw error;
-                const delayMs = backoff.next(error.retryAfter);
-                this.tellRetry(method, path, attempt, delayMs, error);
-                await pause(delayMs, options.signal);
-            }
-        }
-    }
-
-    async #attempt(method, path, { attemptMs = Infinity, ...options }) {
-        const limit = new Deadline(attemptMs, options.signal, () => connectionFailed(`${method} ${path}: no answer within ${attemptMs} ms`));
-        try {
-            const response = await this.#authorized(method, path, { ...options, signal: limit.signal });
-            limit.meet();
-            return response;
-        } catch (error) {
-            limit.release();
-            throw error;
-        }
-    }
-
-    /** The JSON of the answer; null if it has none. */
-    async json(method, path, options = {}) {
-        const limit = this.#limit(method, path, options);
-        try {
-            const response = await this.#attempts(method, path, { ...options, signal: limit.signal });
-            const text = await this.whole(response.text(), limit.signal);
+    json(method, path, options = {}) {
+        return this.#use(method, path, options, async (response, { signal }) => {
+            const text = await whole(response.text(), signal);
             return text === '' ? null : parseAnswer(text, response.status, method, path);
+        });
+    }
+
+    /** What `read` makes of the answer. There is no time limit for its body. */
+    whole(method, path, options, read) {
+        return this.#use(method, path, options, (response, limit) => {
+            limit.meet();
+            return whole(read(response), limit.signal);
+        });
+    }
+
+    /** The body of the answer as a stream, without a time limit. The signal ends it, too. */
+    async stream(method, path, options) {
+        const limit = this.#limit(method, path, options);
+        try {
+            const { body } = await this.#attempts(method, path, { ...options, signal: limit.signal });
+            limit.meet();
+            return streamUntil(body, () => limit.release());
+        } catch (error) {
+            limit.release();
+            throw error;
+        }
+    }
+
+    async #use(method, path, options, use) {
+        const limit = this.#limit(method, path, options);
+        try {
+            return await use(await this.#attempts(method, path, { ...options, signal: limit.signal }), limit);
         } finally {
             limit.release();
         }
     }
 
-    /** What reading a body gives. */
-    async whole(reading, signal) {
-        try {
-            return await reading;
-        } catch (error) {
-            throwIfAborted(signal);
-            throw connectionFailed('the answer broke off', error);
+    async #attempts(method, path, { again = method === 'GET' || method === 'HEAD' ? 'safe' : 'never', onUnanswered, ...options }) {
+        const backoff = new Backoff();
+        for (let attempt = 1; ; ++attempt) {
+            try {
+                return await this.#authorized(method, path, options);
+            } catch (error) {
+                throwIfAborted(options.signal);
+                if (again !== 'safe' || attempt > this.#retries || !isTransient(error)) throw error;
+                if (isUnanswered(error)) onUnanswered?.();
+                const delayMs = backoff.next(error.retryAfter);
+                this.tellRetry(method, path, attempt, delayMs, error);
+                await pause(delayMs, options.signal);
+            }
         }
     }
 
@@ -218,8 +216,8 @@ export class Transport {
         }
     }
 
-    async #once(method, path, { query = {}, json, body, headers = {}, accept, signal }, { token }) {
-        const request = { method, signal, headers: { ...(token === undefined ? this.access.headers() : {}), ...headers }, credentials: 'omit', cache: 'no-store' };
+    async #once(method, path, { query = {}, json, body, headers = {}, accept, attemptMs = Infinity, signal }, { token }) {
+        const request = { method, headers: { ...(token === undefined ? this.access.headers() : {}), ...headers }, credentials: 'omit', cache: 'no-store' };
         if (accept !== undefined) request.headers.Accept = accept;
         if (json !== undefined) {
             request.headers['Content-Type'] = 'application/json';
@@ -229,16 +227,51 @@ export class Transport {
             request.body = body;
             if (typeof body?.getReader === 'function') request.duplex = 'half';
         }
-        let response;
+        const limit = new Deadline(attemptMs, signal, () => connectionFailed(`${method} ${path}: no answer within ${attemptMs} ms`));
         try {
-            response = await this.#fetch(`${this.baseUrl}${path}${queryOf({ ...query, token })}`, request);
+            const response = await this.#fetch(`${this.baseUrl}${path}${queryOf({ ...query, token })}`, { ...request, signal: limit.signal });
+            if (!response.ok) throw await errorOf(response);
+            // The signal still ends the body.
+            limit.meet();
+            return response;
         } catch (error) {
-            throwIfAborted(signal);
+            limit.release();
+            throwIfAborted(limit.signal);
+            if (error instanceof AtollError) throw error;
             throw connectionFailed(`${method} ${path}: ${error?.cause?.message ?? error?.message ?? error}`, error);
         }
-        if (!response.ok) throw await errorOf(response);
-        return response;
     }
+}
+
+/** What reading a body gives. */
+async function whole(reading, signal) {
+    try {
+        return await reading;
+    } catch (error) {
+        throwIfAborted(signal);
+        throw connectionFailed('the answer broke off', error);
+    }
+}
+
+/** The stream `body`; `release` is called when it has ended, was cancelled or broke. */
+function streamUntil(body, release) {
+    const reader = body.getReader();
+    const source = {
+        async pull(controller) {
+            const { value, done } = await reader.read().catch((error) => {
+                release();
+                throw error;
+            });
+            if (!done) return controller.enqueue(value);
+            release();
+            controller.close();
+        },
+        cancel(reason) {
+            release();
+            return reader.cancel(reason);
+        },
+    };
+    return new ReadableStream(source, { highWaterMark: 0 });
 }
 
 /** The token that opens a conversation's streams. */
