@@ -34,7 +34,7 @@ export function fakeSockets(onSocket) {
             this.onmessage({ data: data instanceof ArrayBuffer ? data : JSON.stringify(data) });
         }
         send(data) {
-            this.onsent(data);
+            queueMicrotask(() => this.onsent(data));
         }
         close() {
             this.readyState = 3;

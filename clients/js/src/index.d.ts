@@ -13,7 +13,7 @@ export class AtollError extends Error {
     });
     /** The status of the answer; 0: there was none. */
     readonly status: number;
-    /** A stable word: of docs/errors.md, or `connection_failed`, `timeout`, `invalid_answer`, `invalid_path`, `no_token`, `protocol_error`. */
+    /** A stable word: of docs/errors.md, or `connection_failed`, `timeout`, `invalid_answer`, `invalid_path`, `no_token`, `protocol_error`, `input_refused`. */
     readonly code: string;
     /** For people: what is wrong and what to do. May change. */
     readonly detail: string;
@@ -48,9 +48,10 @@ export interface TokenRequest {
     signal?: AbortSignal | undefined;
 }
 /**
- * Asks your backend for a token. Called for the first request, and again when a token has expired. That it throws, or returns none, is
- * `no_token` and passes: follow(), watch() and attach() ask again, with growing delays. An AtollError with the status 401, 403 or 404 ends
- * them: so say that the user is signed out.
+ * Asks your backend for a token. Called for the first request, and again when a token has expired; not again before it has answered, which
+ * may take any time, as long as a call waits (`signal`). That it throws, or returns none, is `no_token` and passes: follow(), watch() and
+ * attach() ask again, with growing delays. An AtollError with the status 401, 403 or 404 ends them, whatever its `code`: so say that the user
+ * is signed out.
  */
 export type GetToken = (wanted: TokenRequest) => string | { token: string } | Promise<string | { token: string }>;
 
@@ -72,7 +73,10 @@ interface CommonOptions {
      * no last attempt. A wrong host or certificate shows here. What it throws ends the call.
      */
     onRetry?: (failed: Retry) => void;
-    /** An event stream or a WebSocket that does not open, or is silent, for so long is dead. 45,000 by default: three heartbeats. */
+    /**
+     * An event stream or a WebSocket that does not open, or is silent, for so long is dead. 45,000 by default: three heartbeats. It also
+     * bounds each attempt to post a message. The wait for a token does not count.
+     */
     silenceMs?: number;
 }
 export interface Retry {
@@ -528,7 +532,10 @@ export type ProcessFrame =
 export interface Attachment extends Iteration<ProcessFrame> {
     /** The bytes of both streams so far: `after` of another attachment that goes on here. */
     readonly after: number;
-    /** Sends to stdin. What was sent on a connection that then broke may be lost. */
+    /**
+     * Sends to stdin. What was sent on a connection that then broke may be lost. Where the server refuses a frame because there were too many
+     * requests, and it may have been input, the attachment ends with `input_refused`.
+     */
     write(data: string | ArrayBuffer | Uint8Array): void;
     resize(size: TerminalSize): void;
     signal(name: string): void;

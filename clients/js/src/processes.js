@@ -1,13 +1,14 @@
 // Processes that live on unattended, and the attachment to one: its output from any byte on, over connections that break.
-import { AtollError, connectionFailed } from './errors.js';
+import { isFromGetToken } from './access.js';
 import { bytesOf } from './bytes.js';
+import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
 import { programOf } from './sandbox.js';
 import { terminalSubject } from './transport.js';
 import { Backoff, Iteration, throwIfAborted } from './waiting.js';
 
 const STDIN = 0;
-// The server takes 1 MiB at most.
-const FRAME_BYTES = 32 * 1024;
+// Each frame counts as a request, of which a key has so many a second; a slow connection needs time for a large one. The server takes 1 MiB at most.
+const FRAME_BYTES = 256 * 1024;
 const STREAMS = { 1: 'stdout', 2: 'stderr' };
 const MOST_REFUSED_TOKENS = 4; // by the server, in a row
 const PASSING = new Set(['connection_failed', 'no_token', 'shutting_down', 'internal', 'storage_failed', 'capacity', 'too_many_requests', 'request_timeout']);
@@ -104,15 +105,15 @@ export class Attachment extends Iteration {
     /** What cannot be sent now is sent when the connection is there again; what was lost on a broken one is not repeated. */
     #send(...frames) {
         if (this.#isOver) throw new AtollError({ code: 'process_ended', detail: 'The process has ended, or the attachment was closed.' });
-        const unsent = frames.filter((frame) => !this.#socket?.send(frame));
-        const bytes = unsent.reduce((sum, { length }) => sum + length, 0);
+        if (this.#socket?.send(frames)) return;
+        const bytes = frames.reduce((sum, { length }) => sum + length, 0);
         if (this.#unsentBytes + bytes > MOST_UNSENT_BYTES) throw connectionFailed('too much input waits for a connection');
-        this.#unsent.push(...unsent);
+        this.#unsent.push(...frames);
         this.#unsentBytes += bytes;
     }
     #sendWaiting(socket) {
         this.#socket = socket;
-        for (const frame of this.#unsent.splice(0)) socket.send(frame);
+        socket.send(this.#unsent.splice(0));
         this.#unsentBytes = 0;
     }
 
@@ -142,7 +143,9 @@ export class Attachment extends Iteration {
     }
 
     /** Whether another token may help; the one that was refused is forgotten. */
-    #isAboutToken({ code }) {
+    #isAboutToken(error) {
+        if (isFromGetToken(error)) return false;
+        const { code } = error;
         const { about, getToken } = this.#optionsOf(0);
         const { access } = this.#transport;
         if (!access.canRenew(getToken) || (access.hasKey && getToken === undefined && code === 'unauthorized')) return false;
@@ -168,6 +171,9 @@ export class Attachment extends Iteration {
                 throwIfAborted(signal);
                 if (end !== undefined) throw await this.#transport.whyRefused(socket, end, this.#path, { ...options, query: {} });
                 const frame = this.#read(data);
+                // Which frame it refuses is not told: where that may be input, what follows would go on behind a hole.
+                if (frame?.type === 'rejected' && frame.code === 'too_many_requests' && socket.pendingBytes > 0)
+                    throw new AtollError({ code: 'input_refused', detail: `Input may be missing. ${frame.detail}` });
                 backoff.succeeded();
                 if (frame !== null) yield frame;
             }
@@ -195,5 +201,6 @@ export class Attachment extends Iteration {
 
 function isPassing(error) {
     if (!(error instanceof AtollError)) return false;
+    if (isFromGetToken(error)) return isPassingStatus(error);
     return PASSING.has(error.code) || error.status >= 500;
 }

@@ -11,7 +11,7 @@ const MOST_WAITING_BYTES = 16 * 1024 * 1024;
 // No JSON: the server refuses it with this code and changes nothing. A browser shows no pings, so this tells whether the connection lives.
 const PROBE = 'ping';
 const PROBE_ANSWER = 'invalid_json';
-// More input than this may wait for a process, and a probe behind it: then no answer means nothing.
+// More input than this may wait for a process that does not read, and the probes behind it: then no answer means nothing.
 const MOST_HELD_BYTES = 32 * 1024;
 
 const CODES = { 4401: 'token_expired', 4403: 'token_mismatch', 4404: 'conversation_ended', 4410: 'log_replaced' };
@@ -39,11 +39,10 @@ export class Socket {
     #onFirst;
     #silenceMs;
     #timer;
-    #seenAt = 0;
-    #probes = 0;
-    #probedAt = null;
+    #isAsked = false;
+    /** Of input: all, what lies before each probe that has no answer, and what the server has taken. */
     #sentBytes = 0;
-    #sentBeforeProbe = 0;
+    #sentBefore = [];
     #passedBytes = 0;
     #unlisten = () => {};
 
@@ -64,9 +63,10 @@ export class Socket {
         socket.binaryType = 'arraybuffer';
         socket.onopen = () => this.#guard(() => {
             this.wasOpen = true;
+            this.#unlisten = onWake(() => this.#ask());
             this.#watch();
             onOpen?.(this);
-            if (onFirst !== undefined) this.#probe();
+            if (onFirst !== undefined) this.#ask();
         });
         socket.onmessage = ({ data }) => this.#guard(() => this.#take(data));
         socket.onerror = (event) => {
@@ -82,12 +82,21 @@ export class Socket {
         return this.#end === null && this.#socket.readyState === OPEN;
     }
 
-    /** Sends a frame; false if the socket is not open. */
-    send(data) {
+    /** Sends frames, of which those of bytes are input; false if the socket is not open. */
+    send(frames) {
         if (!this.isOpen) return false;
-        this.#socket.send(data);
-        this.#sentBytes += data.length;
+        for (const frame of frames) {
+            this.#socket.send(frame);
+            if (typeof frame !== 'string') this.#sentBytes += frame.length;
+        }
+        // Else it stays unknown whether that much input has passed, and silence would mean nothing from here on.
+        if (this.#sentBytes - (this.#sentBefore.at(-1) ?? this.#passedBytes) > MOST_HELD_BYTES) this.#probe();
         return true;
+    }
+
+    /** Bytes of input that the server may not have taken. */
+    get pendingBytes() {
+        return this.#sentBytes - this.#passedBytes;
     }
 
     /** The next frame, or {end} with an AtollError after the last one. */
@@ -113,55 +122,42 @@ export class Socket {
             this.#ended(error);
         }
     }
-    /** Looks for silence from now on. */
+    /** Looks for silence from now on: asks after two thirds of `silenceMs`. */
     #watch() {
-        this.#seenAt = Date.now();
-        this.#wait();
-        this.#unlisten = onWake(() => this.#probe());
+        this.#isAsked = false;
+        this.#after(2 / 3, () => this.#ask());
     }
-    #wait() {
+    /** Asks for a sign of life; the socket ends without one, unless input may hold it up. */
+    #ask() {
+        if (!this.isOpen || this.#isAsked) return;
+        this.#isAsked = true;
+        this.#probe();
+        this.#after(1 / 3, () => {
+            if (this.pendingBytes <= MOST_HELD_BYTES) this.#ended(connectionFailed(`the WebSocket was silent for ${this.#silenceMs} ms`));
+        });
+    }
+    #after(part, call) {
         clearTimeout(this.#timer);
-        const quietMs = (2 / 3) * this.#silenceMs;
-        const leftMs = this.#probedAt === null ? this.#seenAt + quietMs - Date.now() : this.#probedAt + this.#silenceMs - quietMs - Date.now();
-        this.#timer = timerOf(Math.max(0, leftMs), () => this.#look(quietMs));
+        this.#timer = timerOf(part * this.#silenceMs, call);
     }
-    #look(quietMs) {
-        if (this.#probedAt !== null && this.#sentBytes - this.#passedBytes <= MOST_HELD_BYTES)
-            return this.#ended(connectionFailed(`the WebSocket was silent for ${this.#silenceMs} ms`));
-        if (this.#probedAt !== null) this.#seenAt = Date.now();
-        this.#probedAt = null;
-        if (Date.now() - this.#seenAt >= quietMs) this.#probe();
-        else this.#wait();
-    }
-    /** Asks for a sign of life. */
     #probe() {
-        if (!this.isOpen || this.#probedAt !== null) return;
-        this.#sentBeforeProbe = this.#sentBytes;
+        this.#sentBefore.push(this.#sentBytes);
         this.#socket.send(PROBE);
-        ++this.#probes;
-        this.#probedAt = Date.now();
-        this.#wait();
     }
-    /** Whether `data` answers a probe and nothing else. */
+    /** Whether `data` answers a probe and nothing else. Answers come in the order of the probes. */
     #isAnswer(data) {
-        if (this.#probes === 0 || typeof data !== 'string' || !data.slice(0, 100).includes('"rejected"')) return false;
+        if (this.#sentBefore.length === 0 || typeof data !== 'string' || !data.slice(0, 100).includes('"rejected"')) return false;
         const { type, code, id } = JSON.parse(data);
         if (type !== 'rejected' || code !== PROBE_ANSWER || id !== undefined) return false;
-        --this.#probes;
-        this.#passedBytes = this.#sentBeforeProbe;
+        this.#passedBytes = this.#sentBefore.shift();
         return true;
     }
     #take(data) {
         if (this.#end !== null) return;
-        this.#seenAt = Date.now();
+        this.#watch();
         this.#onFirst?.();
         this.#onFirst = undefined;
-        const isAnswer = this.#isAnswer(data);
-        if (this.#probedAt !== null) {
-            this.#probedAt = null;
-            this.#wait();
-        }
-        if (isAnswer) return;
+        if (this.#isAnswer(data)) return;
         this.#waiting.push(data);
         this.#waitingBytes += data.length ?? data.byteLength;
         if (this.#waiting.length > MOST_WAITING || this.#waitingBytes > MOST_WAITING_BYTES) this.close();
