@@ -37,7 +37,6 @@ TEST_CASE("A variable with a value that its flag refuses refuses the start, and 
                                                {"ATOLL_REQUIRE", ","},
                                                {"ATOLL_MAX_SANDBOXES", "5o"},
                                                {"ATOLL_MAX_SANDBOXES", "0"},
-                                               {"ATOLL_MAX_SANDBOXES", "5,6"},
                                                {"ATOLL_MAX_MEMORY_MB", "64G"},
                                                {"ATOLL_MAX_MEMORY_MB_PER_SANDBOX", "15"},
                                                {"ATOLL_MEMORY_RESERVE", "91"},
