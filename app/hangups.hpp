@@ -1,5 +1,5 @@
 // SIGHUP asks the server to read its certificate again (signal(7)); it never ends the server, also where
-// there is nothing to read. One that comes during the start counts once the server serves.
+// there is nothing to read. A signal that comes during the start is answered once the server serves.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

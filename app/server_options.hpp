@@ -1,4 +1,5 @@
-// The flags of listeners, of those who may ask them, and of what clients may do.
+// The flags that say where the server listens, which hosts, pages and proxies it trusts, and what a client
+// may do.
 #pragma once
 
 #include "app/config.hpp"

@@ -29,7 +29,7 @@ struct ExecutionSettings {
     std::uint32_t default_memory_mb = base::k_default_execution_memory_mb;
     std::uint32_t default_cpu_percent = base::k_default_execution_cpu_percent;
 
-    /// What it has where its key has no lower ceiling.
+    /// Memory in MB of a run that names none and whose key has no lower ceiling.
     std::uint32_t memory_of_default_run() const noexcept {
         return std::min(default_memory_mb, max_memory_mb);
     }

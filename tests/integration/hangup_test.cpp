@@ -74,7 +74,7 @@ TEST_CASE("SIGHUP without a certificate is logged and ends neither the server no
     REQUIRE(programs.size() >= 4);
     for (const pid_t pid : programs) {
         INFO(pid << ' ' << first_line("/proc/" + std::to_string(pid) + "/comm"));
-        // One that has just begun does it first of all.
+        // A program that has just begun ignores the signal a moment later.
         REQUIRE(becomes(api, [&] { return ignores_hangup(pid); }));
         REQUIRE(::kill(pid, SIGHUP) == 0);
     }

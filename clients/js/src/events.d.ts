@@ -1,4 +1,4 @@
-// Types of what is in a conversation's log.
+// Types of the events in a conversation's log.
 
 /** Why a conversation is paused. */
 export type StatusReason = 'user' | 'idle' | 'oom' | 'disk' | 'crash' | 'evicted' | 'server_restart';
