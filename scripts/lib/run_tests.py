@@ -36,7 +36,7 @@ TOGETHER = (("unit", "simulation"), ("integration", "browser", "clients", "engin
 # machine. What passes then is told as flaky.
 REPEATED = ("integration", "isolation", "redteam")
 # Of these a whole program.
-REPEATED_WHOLE = ("browser", "clients")
+REPEATED_WHOLE = ("browser", "clients", "engines")
 # More failures in a suite are no accident.
 MOST_REPEATED = 8
 

@@ -142,9 +142,11 @@ def cases(suite, plan, **options):
 
 class WholePrograms(unittest.TestCase):
     def test_one_that_passes_the_second_time_is_flaky(self):
-        ran = Ran("browser", NODE_PROGRAM, "x")
-        self.assertEqual((ran.status, ran.tally), (0, ["flaky browser", "2 0 0"]), ran.output)
-        self.assertEqual(ran.lines("FLAKY"), ["FLAKY browser: browser"])
+        for suite in ("browser", "clients", "engines"):
+            with self.subTest(suite):
+                ran = Ran(suite, NODE_PROGRAM, "x")
+                self.assertEqual((ran.status, ran.tally), (0, [f"flaky {suite}", "2 0 0"]), ran.output)
+                self.assertEqual(ran.lines("FLAKY"), [f"FLAKY {suite}: {suite}"])
 
     def test_one_that_fails_twice_failed(self):
         ran = Ran("browser", NODE_PROGRAM, "xx")
@@ -152,7 +154,7 @@ class WholePrograms(unittest.TestCase):
         self.assertEqual(ran.lines("FAILED"), ["FAILED browser: browser (ended with exit status 1)"])
 
     def test_those_of_other_suites_have_one_chance(self):
-        ran = Ran("engines", NODE_PROGRAM, "x")
+        ran = Ran("unit", NODE_PROGRAM, "x")
         self.assertEqual((ran.status, ran.tally), (1, ["1 1 0"]), ran.output)
 
     def test_an_exit_status_may_say_that_it_was_skipped(self):
