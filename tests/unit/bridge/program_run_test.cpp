@@ -140,9 +140,9 @@ struct Lab final : execution::ProgramObserver {
         start = next_frame();
     }
     Json next_frame() {
-        bridge::runner::FrameReader reader;
-        reader.push(std::exchange(inside.written, {}));
-        return Json::parse(reader.next().value());
+        bridge::runner::FrameReader frames;
+        frames.push(std::exchange(inside.written, {}));
+        return Json::parse(frames.next().value());
     }
 
     Inside inside;
