@@ -4,9 +4,9 @@ import atexit
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,18 +23,22 @@ class Server:
     def __init__(self, program, executors, *arguments, data=None):
         self.owns_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="atoll-engines-data-")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
         self.key = "engines-" + os.urandom(16).hex()
         environment = {**os.environ, "ATOLL_API_KEY": self.key, "ATOLL_CANARY": "atoll-canary"}
         atexit.register(self.close)
         self.log = open(Path(self.data) / "server.log", "wb")
-        self.process = subprocess.Popen([program, "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.data + "/data",
+        self.process = subprocess.Popen([program, "--listen", "127.0.0.1:0", "--data-dir", self.data + "/data",
                                          "--executors", str(executors), *arguments], stdout=self.log, stderr=self.log, env=environment)
         end = time.monotonic() + SECONDS_TO_START
-        while not self.is_ready():
+        while not (self.find_port() and self.is_ready()):
             if self.process.poll() is not None or time.monotonic() > end:
                 raise SystemExit("the server does not start: " + (Path(self.data) / "server.log").read_text()[-2000:])
+
+    def find_port(self):
+        """Whether it has told its port."""
+        told = re.search(r"serves on http://127\.0\.0\.1:(\d+)", (Path(self.data) / "server.log").read_text(errors="replace"))
+        self.port = int(told[1]) if told else None
+        return told
 
     def is_ready(self):
         try:

@@ -51,7 +51,7 @@ class Listener:
         while True:
             peer, _ = self._socket.accept()
             with peer:
-                peer.settimeout(2)
+                peer.settimeout(30)
                 try:
                     self.heard.append(peer.recv(4096).decode("latin-1"))
                 except OSError:
@@ -84,7 +84,7 @@ class Outside:
         with socket.create_connection(("127.0.0.1", self.listener.port)) as last:
             last.sendall(b"last")
         # Connections are served in turn: once this one is heard, so is each that a program made.
-        if not self.listener.last.wait(10):
+        if not self.listener.last.wait(60):
             sys.exit("the listener does not answer")
         seen = [name for name in ("file", "variable") if self.marks[name] in text]
         return sorted(seen + (["listener"] if len(self.listener.heard) > 1 else []))
