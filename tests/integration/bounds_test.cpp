@@ -117,7 +117,7 @@ TEST_CASE("Conversations are bounded in all and by user, also after a restart") 
 
 TEST_CASE("A conversation whose time is over is told for --keep-ended and then gone from the disk, too") {
     ServerOptions options;
-    options.arguments = {"--keep-ended", "2", "--max-conversations", "1"};
+    options.arguments = {"--keep-ended", "4", "--max-conversations", "1"};
     const ServerProcess server(options);
     ApiClient api(server);
     const std::string id = api.create({{"agent", "echo"}, {"ttlSeconds", 1}})["id"];

@@ -211,7 +211,7 @@ TEST_CASE("Deleting a conversation takes sandbox, workspace and log, and ends it
     CHECK(last_word->event == "stream_closed");
     CHECK_FALSE(reader.next_event().has_value());
     CHECK_FALSE(std::filesystem::exists(workspace));
-    CHECK(std::filesystem::is_empty(server.data_dir() / "trash"));
+    CHECK(eventually([&] { return std::filesystem::is_empty(server.data_dir() / "trash"); }));
     CHECK(std::filesystem::is_empty(server.data_dir() / "run"));
     CHECK(api.call(404, "GET", "/v1/conversations/" + id)["code"] == "not_found");
     CHECK(api.call(404, "DELETE", "/v1/conversations/" + id)["code"] == "not_found");

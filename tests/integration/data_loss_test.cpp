@@ -267,7 +267,7 @@ TEST_CASE("An orphan that is removed goes with the next start, and one that a da
     CHECK(server.log().find(" returned=1 missing=1") != std::string::npos);
     CHECK(api.message(conversation, "cat note").output == "kept\n");
     api.remove(api.create()["id"]);  // removed by the same helper after the trash
-    CHECK(fs::is_empty(dir.path() / "trash"));
+    CHECK(eventually([&] { return fs::is_empty(dir.path() / "trash"); }));
 }
 
 TEST_CASE("A backup made while the server works is restored as README.md says, and no workspace is lost") {

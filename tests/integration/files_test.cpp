@@ -49,16 +49,6 @@ struct FilesLab {
     }
 };
 
-/// Looks again until it holds.
-template <class Condition>
-bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
-    while (!condition())
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-    return true;
-}
-
 }  // namespace
 
 TEST_CASE("A file goes in and out of a sandbox and is there for its commands") {

@@ -208,7 +208,7 @@ TEST_CASE("A preview that is flooded, or never ends what it says, leaves the oth
     // Each is a descriptor of this process, too.
     rlimit files{};
     REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
-    const std::size_t clients = is_full_test() ? std::min<rlim_t>(10'000, files.rlim_cur - 200) : 150;
+    const std::size_t clients = is_full_test() ? std::min<rlim_t>(10'000, files.rlim_cur - 200) : 100;
     PreviewLab lab({"--preview-connections", std::to_string(k_bound), "--max-connections-per-address", "0"});
     const std::string hostile = lab.make_sandbox();
     const std::string other = lab.make_sandbox();

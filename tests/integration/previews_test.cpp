@@ -84,7 +84,7 @@ TEST_CASE("A preview shows what listens inside its sandbox, by either name, and 
     for (int i = 0; i < 50; ++i)
         CHECK(lab.get("preview-" + one).status == 200);
     lab.api.call(204, "DELETE", "/v1/sandboxes/" + one);
-    CHECK(lab.get("preview-" + one).status == 404);
+    CHECK(eventually([&] { return lab.get("preview-" + one).status == 404; }));
     CHECK(lab.get("preview-" + two).body == "hello from two");
 }
 

@@ -28,19 +28,21 @@ TEST_CASE("The stream of a call names its frames for a client that asks for it")
     api.call(422, "POST", "/v1/tools/list_directory?named=2", body.dump());
 }
 
-// Over 5 s: a call is told of each k_tool_progress_interval, 2 s, so one of some seconds is needed.
 TEST_CASE("A call that takes long is in the log of its conversation, with its end") {
     const ServerProcess server;
     ApiClient api(server);
     const Json made = api.create();
-    api.message(made["id"], "yes a | head -c 19000000 > f");
     Json slow = body_of(made["sandboxId"], {{"pattern", "a"}, {"include", "{none}"}});
     slow["context"] = {{"toolCallId", "call_7"}};
-    CHECK(run(api.http(), "search_file_content", slow)["data"]["matchCount"] == 0);
     std::vector<Json> told;
-    for (const Json& event : api.events(made["id"]))
-        if (event["type"] == "tool_progress")
-            told.push_back(event["data"]);
+    // More to search until it takes long.
+    for (long bytes = 2'000'000; told.empty() && bytes < 500'000'000; bytes *= 3) {
+        api.message(made["id"], "yes a | head -c " + std::to_string(bytes) + " > f");
+        CHECK(run(api.http(), "search_file_content", slow)["data"]["matchCount"] == 0);
+        for (const Json& event : api.events(made["id"]))
+            if (event["type"] == "tool_progress")
+                told.push_back(event["data"]);
+    }
     REQUIRE(told.size() >= 2);
     CHECK(told.front() ==
           Json::parse(R"({"toolCallId":"call_7","toolName":"search_file_content","status":"running",

@@ -40,15 +40,6 @@ bool has_connection(const ServerProcess& server, unsigned short client_port) {
     return false;
 }
 
-template <class Condition>
-bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
-    while (!condition())
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-    return true;
-}
-
 Json nested(int levels) {
     Json value = Json::object();
     for (int level = 1; level < levels; ++level)
@@ -334,18 +325,22 @@ TEST_CASE("A sandbox that ends in the middle of a call is the result SANDBOX_UNA
     ApiClient api(server);
     const Json made = api.create();
     const std::string sandbox = made["sandboxId"];
-    api.message(made["id"], "for i in $(seq 30); do head -c 19000000 /dev/zero | tr '\\0' a > f$i; done");
+    api.message(made["id"], "for i in $(seq 5); do head -c 19000000 /dev/zero | tr '\\0' a > f$i; done");
     const Json slow = body_of(sandbox, {{"pattern", "\\b\\w{5,300}\\b!"}});
     for (const char* accept : {"application/json", "text/event-stream"}) {
+        // It waits for the call, so that this will not end by itself.
+        const std::string processes = "/v1/sandboxes/" + sandbox + "/processes";
+        const std::string holder = api.call(
+            201, "POST", processes, R"({"command":"until pkill -STOP -x rg; do :; done"})")["processId"];
         HttpResponse answer;
         std::thread caller([&] {
             HttpClient client = api.connect();
             answer =
                 client.request("POST", "/v1/tools/search_file_content", slow.dump(), {{"Accept", accept}});
         });
-        // The call is under way and will not end by itself; another one is answered meanwhile.
-        api.call(200, "POST", "/v1/sandboxes/" + sandbox + "/exec",
-                 R"({"command":"until pkill -STOP -x rg; do :; done"})");
+        // The call is under way; another one is answered meanwhile.
+        CHECK(
+            eventually([&] { return api.call(200, "GET", processes + "/" + holder)["status"] == "ended"; }));
         HttpClient other = api.connect();
         run(other, "list_directory", body_of(sandbox, {{"path", "."}}));
         api.call(200, "POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause", "{}");

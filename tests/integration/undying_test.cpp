@@ -25,16 +25,6 @@ std::string read_all(const fs::path& file) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-template <class Condition>
-bool await(Condition holds) {
-    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
-    while (!holds()) {
-        if (std::chrono::steady_clock::now() > until)
-            return false;
-    }
-    return true;
-}
-
 std::vector<pid_t> all_pids() {
     std::vector<pid_t> pids;
     for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -129,7 +119,7 @@ TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its pl
     api.call(204, "DELETE", "/v1/conversations/" + id);
     api.call(404, "GET", "/v1/conversations/" + id);
     INFO(server.log());
-    REQUIRE(await([&] { return system(api)["undying"].size() == 1; }));
+    REQUIRE(eventually([&] { return system(api)["undying"].size() == 1; }));
     const Json told = system(api);
     CHECK(told["undying"][0]["sandboxId"] == sandbox);
     CHECK(told["undying"][0]["generation"] == 1);
@@ -144,8 +134,8 @@ TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its pl
     CHECK(owner_of(workspace_of(server, other["sandboxId"])) != uid);
     CHECK(api.message(other["id"], "echo here").output == "here\n");
     stuck.let_go();
-    CHECK(await([&] { return system(api)["undying"].empty(); }));
-    CHECK(await([&] { return !fs::exists(workspace); }));
+    CHECK(eventually([&] { return system(api)["undying"].empty(); }));
+    CHECK(eventually([&] { return !fs::exists(workspace); }));
     CHECK(processes_of(uid).empty());
     CHECK(system(api)["capacity"]["livingSandboxes"] == 1);
     CHECK(metric(api, "atoll_sandboxes_undying") == "0");
@@ -174,7 +164,7 @@ TEST_CASE("A sandbox that does not die starts again only when it has, also after
     } catch (const std::runtime_error&) {  // refused once the sandbox is known not to die
     }
     api.emplace(*server);
-    REQUIRE(await([&] { return system(*api)["undying"].size() == 1; }));
+    REQUIRE(eventually([&] { return system(*api)["undying"].size() == 1; }));
     CHECK(api->get(id)["status"] == "paused");
     const auto refused = [&] {
         const Json problem = api->call(503, "POST", path + "/resume");
@@ -198,7 +188,7 @@ TEST_CASE("A sandbox that does not die starts again only when it has, also after
     refused();
     CHECK(owner_of(workspace_of(*server, api->create()["sandboxId"])) != uid);
     stuck.let_go();
-    REQUIRE(await([&] { return system(*api)["undying"].empty(); }));
+    REQUIRE(eventually([&] { return system(*api)["undying"].empty(); }));
     CHECK(processes_of(uid).empty());
     CHECK(api->message(id, "cat file").output == "kept\n");
     CHECK(owner_of(workspace_of(*server, sandbox)) == uid);
@@ -221,7 +211,7 @@ TEST_CASE("A delete is answered while the helper that removes files stands still
     api.call(404, "GET", "/v1/conversations/" + made["id"].get<std::string>());
     for (const pid_t pid : helpers)
         ::kill(pid, SIGCONT);
-    CHECK(await([&] { return fs::is_empty(server.data_dir() / "trash"); }));
+    CHECK(eventually([&] { return fs::is_empty(server.data_dir() / "trash"); }));
 }
 
 // [serial]: it has to end processes before others are made.
@@ -232,12 +222,12 @@ TEST_CASE("A create succeeds whichever of the processes that wait for one have d
     (void)api.create();  // those that are made ahead are there soon after it
     if (waiting().empty())
         SKIP("without cgroup v1 no process waits for a sandbox");
-    REQUIRE(await([&] { return waiting().size() >= 4; }));
+    REQUIRE(eventually([&] { return waiting().size() >= 4; }));
     // Waits until they are dead: a dying process may still take a request.
     const auto end = [](const std::vector<pid_t>& pids) {
         for (const pid_t pid : pids)
             ::kill(pid, SIGKILL);
-        REQUIRE(await([&] {
+        REQUIRE(eventually([&] {
             return std::ranges::none_of(pids,
                                         [](pid_t pid) { return status_of(pid, "VmSize:").has_value(); });
         }));

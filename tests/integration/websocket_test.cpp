@@ -242,7 +242,9 @@ TEST_CASE("A client that offers permessage-deflate gets the same events in fewer
     std::size_t sent_bytes = 0;
     std::size_t plain_bytes = 0;
     do {
-        const auto frame = socket.next();
+        auto frame = socket.next();
+        while (frame.opcode == 0x9)  // a ping, where it takes long
+            frame = socket.next();
         REQUIRE(frame.opcode == 0x1);
         plain_bytes += frame.payload.size();
         sent_bytes += frame.deflated.empty() ? frame.payload.size() : frame.deflated.size();

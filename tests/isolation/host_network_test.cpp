@@ -70,9 +70,9 @@ TEST_CASE("A sandbox with the host's network is confined in everything else") {
         CHECK(sandbox.output("id -u") == "1000");
         // The API is there now, but the key is not.
         const std::string api = "http://127.0.0.1:" + std::to_string(lab.server.port());
-        CHECK(sandbox.output("curl --silent --max-time 5 -o /dev/null -w '%{http_code}' " + api +
+        CHECK(sandbox.output("curl --silent --max-time 60 -o /dev/null -w '%{http_code}' " + api +
                              "/healthz") == "200");
-        CHECK(sandbox.output("curl --silent --max-time 5 -o /dev/null -w '%{http_code}' " + api +
+        CHECK(sandbox.output("curl --silent --max-time 60 -o /dev/null -w '%{http_code}' " + api +
                              "/v1/conversations") == "401");
     }
 }

@@ -43,14 +43,14 @@ TEST_CASE("There is no outbound HTTP and no ping") {
     INFO(lab.name);
     Sandbox sandbox(lab);
     const std::string address = "http://127.0.0.1:" + lab.services.port() + "/";
-    const Words curl = {"curl", "--silent", "--max-time", "5", address};
+    const Words curl = {"curl", "--silent", "--max-time", "60", address};
     const Words ping = {"ping", "-c", "1", "-W", "2", "127.0.0.1"};
     CHECK(run_outside(curl, ordinary_uid()).output == "answer");
     CHECK(run_outside(ping, ordinary_uid()).status == 0);
     require_program(sandbox, "curl");
     require_program(sandbox, "ping");
 
-    const Turn fetched = sandbox.run("curl --silent --max-time 5 " + address);
+    const Turn fetched = sandbox.run("curl --silent --max-time 60 " + address);
     CHECK(fetched.exit_code.value_or(0) != 0);
     CHECK(fetched.output.empty());
     const Turn pinged = sandbox.run("ping -c 1 -W 2 127.0.0.1");

@@ -64,7 +64,7 @@ TEST_CASE("Killing everything kills what is inside and nothing else") {
     const std::string running = "ps -e -o args= | grep -c '[a]toll-probe wait'; true";
     REQUIRE(sandbox.output(running) == "1");
     CHECK(sandbox.run("kill -9 -1").exit_code.has_value());
-    CHECK(sandbox.output(running) == "0");
+    CHECK(eventually([&] { return sandbox.output(running) == "0"; }));
     CHECK(victim.is_alive());
     CHECK(sandbox.is_well());
 }

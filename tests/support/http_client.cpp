@@ -185,6 +185,9 @@ std::size_t HttpClient::send_some(std::string_view bytes, Time deadline) {
     const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0)
         return static_cast<std::size_t>(sent);
+    // Who sends on behind a refusal may be reset: what the server said before is still to be read.
+    if (errno == EPIPE || errno == ECONNRESET)
+        return bytes.size();
     if (errno != EAGAIN)
         fail(std::string("send: ") + std::strerror(errno));
     wait_for(fd_.get(), POLLOUT, deadline);

@@ -13,7 +13,7 @@ TEST_CASE("A fork bomb stays within the processes of its sandbox, and a neighbou
           "[redteam][processors]") {
     Lab& lab = each_lab();
     INFO(lab.name);
-    const Duel duel = attack_beside_neighbour(lab, {{"fork-bomb", "--max-count", "200"}});
+    const Duel duel = attack_beside_neighbour(lab, {{"fork-bomb", "--max-count", "120"}});
     // The control: outside, the bomb was stopped by its own bound or the rlimit, and did fork.
     CHECK(duel.outside["processes"] > 50);
     CHECK(duel.inside["processes"] > 10);

@@ -19,16 +19,6 @@
 
 namespace atl::test {
 
-/// Looks again and again until `condition` holds.
-template <class Condition>
-bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
-    while (!condition())
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-    return true;
-}
-
 /// A guest under test as the core sees it: no more than where its bridge is.
 struct BridgeOnly final : sandbox::Process {
     std::string path;

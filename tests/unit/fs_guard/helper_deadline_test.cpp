@@ -126,7 +126,8 @@ TEST_CASE("helper: one that stands still is ended, and another one does its work
         test::write_text(bench.data / "trash/t/f", "x");
         REQUIRE(::kill(first, SIGSTOP) == 0);
         is_removed = bench.remove("trash/t").has_value();
-        CHECK(fs::exists(bench.data / "trash/t") != is_removed);
+        // The other one may have done it, and have been ended before it said so.
+        CHECK_FALSE((is_removed && fs::exists(bench.data / "trash/t")));
         CHECK(bench.helper->pid() != first);
         CHECK(bench.helper->timeouts() >= 1);
         CHECK(bench.helper->deaths() >= bench.helper->timeouts());
@@ -319,9 +320,10 @@ TEST_CASE("checkpointer: the log is written back again after its helper stood st
     for (int i = 0; i < 100; ++i)
         commit();
     // Unless these took longer than its deadline.
-    if (bench.helper->timeouts() == 0)
+    if (bench.helper->timeouts() == 0) {
         CHECK(begun_anew() == before);
-    CHECK(fs::file_size(database.string() + "-wal") > bounds.most);
+        CHECK(fs::file_size(database.string() + "-wal") > bounds.most);
+    }
     const auto deadline = std::chrono::steady_clock::now() + test::k_client_deadline;
     while (begun_anew() == before && std::chrono::steady_clock::now() < deadline) {
         const auto rounds = checkpointer.rounds();

@@ -150,7 +150,7 @@ TEST_CASE("an expectation that is not honoured ends the connection after the ans
 }
 
 TEST_CASE("an answer before the end of a body arrives, and ends the connection unless the rest is there") {
-    StreamingServer server;
+    StreamingServer server(TestSettings().lingering());
     const char* path = GENERATE("/ignore", "/first");
     auto client = server.client();
     client.send_raw(head(path, "Content-Length: 100\r\n") + std::string(100, 'x') + k_next);

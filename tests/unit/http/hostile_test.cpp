@@ -205,7 +205,7 @@ TEST_CASE("a chunk that two readers may cut differently is refused and ends the 
 }
 
 TEST_CASE("an oversized chunk line, trailer, target or head is refused and ends the connection") {
-    TestServer server;
+    TestServer server(TestSettings().lingering());
     const std::string much(20'000, 'a');
     std::string many;
     for (int i = 0; i < 4000; ++i)

@@ -169,7 +169,7 @@ TEST_CASE("bodies come with a length or in chunks, and large") {
 }
 
 TEST_CASE("a body over the cap is refused before it is read, and the answer arrives") {
-    TestSettings settings;
+    TestSettings settings = TestSettings().lingering();
     settings.max_body_bytes = 1000;
     TestServer server(settings);
     auto client = server.client();

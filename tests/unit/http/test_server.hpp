@@ -32,7 +32,13 @@ inline void leave_dead_socket(const std::string& path) {
 }
 
 /// Of the server and of its one service.
-struct TestSettings : http::Settings, http::GateSettings {};
+struct TestSettings : http::Settings, http::GateSettings {
+    /// Reads on behind a refusal until the client has sent all, however slow that is.
+    TestSettings&& lingering() && {
+        linger_deadline = k_client_deadline;
+        return std::move(*this);
+    }
+};
 
 /// A server whose loop runs in a thread of its own.
 class ServerThread {

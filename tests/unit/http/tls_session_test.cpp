@@ -189,7 +189,7 @@ TEST_CASE("an answer that is whole ends with close_notify, one that was cut off 
 }
 
 TEST_CASE("over TLS a refusal arrives although the client goes on sending") {
-    TestSettings settings;
+    TestSettings settings = TestSettings().lingering();
     settings.max_body_bytes = 1000;
     TlsServer tls(settings);
     auto client = tls.client();

@@ -7,27 +7,32 @@
 namespace atl::attack {
 namespace {
 
-void multiply(const SharedCounter& made, const Options& options) {
+struct Bomb {
+    SharedCounter made;
+    SharedCounter refused;
+};
+
+void multiply(const Bomb& bomb, const Options& options) {
     while (!is_late()) {
-        if (made.value() >= options.max_count || child([&] { multiply(made, options); }) < 0) {
+        if (bomb.made.value() >= options.max_count) {
             ::sched_yield();
-            continue;
+        } else if (child([&] { multiply(bomb, options); }) < 0) {
+            bomb.refused.add(1);
+            ::sched_yield();
+        } else {
+            bomb.made.add(1);
         }
-        made.add(1);
     }
 }
 
 /// Forks from every child, without end and without a pause: each end makes place for the next fork.
 void fork_bomb(const Options& options) {
-    const SharedCounter made;
-    if (child([&] { multiply(made, options); }) < 0)
+    const Bomb bomb;
+    if (child([&] { multiply(bomb, options); }) < 0)
         give_up("not even one child");
-    std::uint64_t before = 0;
-    do {
-        before = made.value();
-        ::usleep(200'000);  // check-allow: sleep the count of processes is polled until it stands still
-    } while (made.value() > before && made.value() < options.max_count && !is_late());
-    taken("processes", made.value() + 2);
+    while (bomb.made.value() < options.max_count && bomb.refused.value() == 0 && !is_late())
+        ::usleep(10'000);  // check-allow: sleep counters that other processes share are polled
+    taken("processes", bomb.made.value() + 2);
     hold();
 }
 
