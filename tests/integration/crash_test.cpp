@@ -33,10 +33,11 @@ std::size_t conversations() {
 constexpr std::size_t k_rounds = 5;
 
 // Counts up, into a file and then aloud, some 20 times a second: reading a fifo without a writer takes no
-// process.
+// process. In lines of 16 bytes, so that none lies across the end of a page: there SIGKILL may cut a write(2)
+// (the kernel's generic_perform_write() looks for it before each page).
 constexpr const char* k_counter =
     "[ -p never ] || mkfifo never; exec 9<>never; i=0; "
-    "while :; do i=$((i+1)); echo ROUND $i >> log; echo $i; read -rt 0.05 -u 9; done";
+    "while :; do i=$((i+1)); printf '%-15s\\n' \"ROUND $i\" >> log; echo $i; read -rt 0.05 -u 9; done";
 
 std::size_t number_from(const char* name, std::size_t otherwise) {
     const char* text = std::getenv(name);
@@ -134,6 +135,9 @@ void check_log(const Follower& follower, const std::string& log) {
     std::size_t round = 0;
     std::uint64_t number = 0;
     while (lines >> round >> number) {
+        // What stands before and behind it.
+        const auto here = static_cast<std::size_t>(std::max<std::streamoff>(lines.tellg(), 0));
+        INFO("in round " << round << ": " << log.substr(here - std::min<std::size_t>(here, 60), 120));
         REQUIRE(number == last[round] + 1);
         last[round] = number;
     }
