@@ -64,8 +64,10 @@ TEST_CASE("What is in /tmp counts as memory: a tmpMb above memoryMb is ended by 
     const Turn within = api.message(id, "head -c 16777216 /dev/zero > /tmp/file; stat -c %s /tmp/file");
     CHECK(within.errors.empty());
     CHECK(within.output == "16777216\n");
-    // There is room for it in /tmp.
-    const Turn turn = api.message(id, "head -c 134217728 /dev/zero > /tmp/file; stat -c %s /tmp/file");
+    // There is room for it in /tmp. The kernel kills one process after the other: the turn is not to end
+    // meanwhile.
+    const Turn turn =
+        api.message(id, "head -c 134217728 /dev/zero > /tmp/file; stat -c %s /tmp/file; sleep 1000");
     CHECK(turn.errors == std::vector<std::string>{"oom"});
     CHECK(turn.output.find("134217728") == std::string::npos);
     CHECK(api.await_status(id, "paused")["statusReason"] == "oom");
