@@ -22,8 +22,10 @@ class OomWatch {
     OomWatch(const OomWatch&) = delete;
     OomWatch& operator=(const OomWatch&) = delete;
 
-    /// True from the kernel's first word until the counter has told, or has not for a while.
-    bool is_suspicious() const noexcept { return suspicious_; }
+    /// v1: true from the kernel's first word until the counter has told, or has not for a while. v2: always.
+    /// There the counter is right before a process is killed, but its change may be told 10 ms later (the
+    /// kernel's cgroup_file_notify()): a turn can end before.
+    bool is_suspicious() const noexcept { return suspicious_ || (folder_.version == 2 && events_); }
 
   private:
     void await();

@@ -72,8 +72,8 @@ class ResourceGroup {
     /// True where watch_processes() has warned and less than one in base::k_crowded_share of the limit is
     /// free now: what is started next may fail. Free of cost before the first warning.
     virtual bool is_crowded() const { return false; }
-    /// True while the kernel has said that the group met its memory limit, and whether it killed for it is
-    /// still to be seen. Costs nothing.
+    /// True while the kernel may have killed for the group's memory limit, and oom_kills() is to be asked
+    /// whether it did. Costs nothing.
     virtual bool is_oom_suspected() const { return false; }
     /// How often the kernel killed a member for the group's memory limit.
     virtual std::uint64_t oom_kills() const = 0;
