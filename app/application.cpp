@@ -130,6 +130,7 @@ struct Application::Parts {
     std::unique_ptr<sandbox::UidLeases> uids;
     std::unique_ptr<isolation::BubblewrapLauncher> launcher;
     std::string sandbox_path;  // PATH of sandboxes
+    std::string bwrap_version;
     std::unique_ptr<bridge::UnixChannels> channels;
     std::unique_ptr<sandbox::Manager> sandboxes;
     std::unique_ptr<isolation::EpollGuard> epoll_guard;  // null where none is needed
@@ -206,6 +207,7 @@ Result<void> Application::Parts::open_host() {
     sandbox_path = path_of_sandboxes(launcher_config->layout);
     if (auto prepared = isolation::prepare_host(*launcher_config); !prepared)
         return prepared;
+    bwrap_version = isolation::bwrap_version(launcher_config->bwrap);
     auto found_groups =
         cgroup::Groups::open(loop.get_executor(), timers, {data.instance_id(), config.zygote});
     if (!found_groups)
@@ -385,6 +387,7 @@ Result<void> Application::Parts::open_http() {
     tokens = std::make_unique<http::StreamTokens>(std::move(*token_key), clock);
     authenticator = std::make_unique<http::KeyAuthenticator>(key.text, keys.get(), tokens.get());
     http::SystemInfo system = system_info(config);
+    system.bubblewrap = bwrap_version;
     system.gaps = gaps();
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.capacity = [this] {

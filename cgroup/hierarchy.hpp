@@ -3,6 +3,7 @@
 // Not here: making anything.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string_view>

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

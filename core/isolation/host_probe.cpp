@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/isolation/private_mounts.hpp"
+#include "core/isolation/program_output.hpp"
 #include "core/isolation/user_namespace.hpp"
 
 namespace atl::isolation {
@@ -26,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds k_probe_deadline{10};
+constexpr std::size_t k_max_version_bytes = 64;
 
 struct Trial {
     std::optional<sandbox::Exit> exit;
@@ -162,6 +165,18 @@ std::string core_dump_risk(const ProbePaths& paths) {
                "start "
                "the server with a hard limit of 1 or more (systemd: LimitCORE=0:1)";
     return {};
+}
+
+std::string bwrap_version(const std::string& bwrap) {
+    const auto told = run_program(bwrap, {"--version"});
+    if (!told || told->exit_code != 0)
+        return {};
+    // "bubblewrap 0.8.0"
+    std::istringstream words(told->text.substr(0, k_max_version_bytes));
+    std::string name;
+    std::string version;
+    words >> name >> version;
+    return version;
 }
 
 std::string running_kernel() {

@@ -33,6 +33,10 @@ std::string core_dump_risk(const ProbePaths& paths = {});
 /// storage_failed.
 base::Result<void> prepare_host(const LauncherConfig& config);
 
+/// The version that bubblewrap tells of itself, such as "0.8.0"; empty where it tells none. Blocks for the
+/// run of `bwrap --version`.
+std::string bwrap_version(const std::string& bwrap);
+
 /// The release of the kernel, as uname(2) has it.
 std::string running_kernel();
 

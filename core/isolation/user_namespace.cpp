@@ -12,11 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/readable_pipe.hpp>
-#include <boost/process/v2/process.hpp>
-#include <boost/process/v2/stdio.hpp>
 #include <cerrno>
 #include <fstream>
 #include <optional>
@@ -27,14 +22,14 @@
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/isolation/program_output.hpp"
 
 namespace atl::isolation {
 namespace {
 
 namespace fs = std::filesystem;
-namespace v2 = boost::process::v2;
 
-constexpr std::size_t k_max_output_bytes = 64UL * 1024;
+constexpr const char* k_hint = " (package uidmap: apt-get install uidmap)";
 constexpr std::uint32_t k_all_ids = 4'294'967'295;  // user_namespaces(7): all but the last
 constexpr std::uint32_t k_host_uids = base::k_host_uids_per_block * base::k_host_uid_blocks;
 
@@ -42,33 +37,7 @@ base::Error namespace_unsupported(std::string why) {
     return base::Error(base::Errc::host_unsupported, std::move(why));
 }
 
-struct Output {
-    int exit_code = 0;
-    std::string text;  // of both streams
-};
-
-base::Result<Output> run(const fs::path& program, const std::vector<std::string>& arguments) {
-    constexpr const char* k_hint = " (package uidmap: apt-get install uidmap)";
-    // Checked before the fork: after an exec that fails, the child of Process v2 runs the server's atexit(3)
-    // handlers and stays a zombie.
-    if (::access(program.c_str(), X_OK) != 0)
-        return namespace_unsupported(base::errno_text("run " + program.string(), errno) + k_hint);
-    boost::asio::io_context loop(1);
-    boost::asio::readable_pipe pipe(loop);
-    boost::system::error_code error;
-    try {
-        v2::process child(loop, program.string(), arguments, v2::process_stdio{nullptr, pipe, pipe});
-        Output output;
-        boost::asio::read(pipe, boost::asio::dynamic_buffer(output.text, k_max_output_bytes), error);
-        pipe.close(error);  // a program that writes more gets SIGPIPE and does not wait for a reader
-        output.exit_code = child.wait(error);
-        return output;
-    } catch (const std::exception& failure) {
-        return namespace_unsupported(program.string() + " cannot be run: " + failure.what() + k_hint);
-    }
-}
-
-/// Of subuid(5) or subgid(5).
+/// A range of subuid(5) or subgid(5).
 struct IdRange {
     std::uint32_t first = 0;
     std::uint32_t count = 0;
@@ -84,8 +53,8 @@ enum class IdKind : std::uint8_t { user, group };
 /// The ranges of this user. A line of getsubids(1) is `0: USER FIRST COUNT`.
 base::Result<std::vector<IdRange>> find_ranges(const fs::path& getsubids, IdKind kind) {
     const std::string name = user_name();
-    auto listed =
-        run(getsubids, kind == IdKind::user ? std::vector{name} : std::vector<std::string>{"-g", name});
+    auto listed = run_program(
+        getsubids, kind == IdKind::user ? std::vector{name} : std::vector<std::string>{"-g", name}, k_hint);
     if (!listed)
         return listed.error();
     std::vector<IdRange> ranges;
@@ -247,7 +216,7 @@ class NamespaceChild {
 
 base::Result<void> write_map(const fs::path& program, pid_t pid, std::vector<std::string> map) {
     map.insert(map.begin(), std::to_string(pid));
-    auto done = run(program, map);
+    auto done = run_program(program, map, k_hint);
     if (!done)
         return done.error();
     if (done->exit_code != 0)

@@ -40,6 +40,7 @@ struct Capacity {
 /// Facts about the server; set by app. Every function must be set.
 struct SystemInfo {
     std::string version;
+    std::string bubblewrap;  // its version; empty: it told none
     std::string default_agent;
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
     LimitSettings limits;                     // of one client

@@ -130,6 +130,7 @@ void add_server_schemas(Schema& out) {
         object(
             Members::required,
             {{"version", "The version of the server.", text()},
+             {"bubblewrap", "The version of bubblewrap, such as 0.8.0.", text()},
              {"agents", "The agents that a conversation may have.", list_of(text())},
              {"defaultAgent", "The agent of a conversation that names none.", text()},
              {"console", "What the web console of this build has.", ref("ConsoleParts")},

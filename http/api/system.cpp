@@ -116,6 +116,7 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     base::JsonWriter json(out);
     json.begin_object();
     json.key("version").string(api.system.version);
+    json.key("bubblewrap").string(api.system.bubblewrap);
     json.key("agents").begin_array();
     for (const auto& agent : api.conversations.agents())
         json.string(agent.name);

@@ -1,6 +1,7 @@
 // An nginx with one process, as the floor of what a proxy or a file server does.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,5 +1,6 @@
 // The main job: a conversation, its sandbox, its agent's events, over HTTP.
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <map>
 
 #include "tests/support/api_client.hpp"

@@ -3,6 +3,7 @@
 // the files of a workspace are all there. ATOLL_CRASH_ROUNDS and ATOLL_CRASH_CONVERSATIONS set how long and
 // how wide the drill is.
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

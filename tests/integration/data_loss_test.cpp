@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,7 @@
 #include "tests/integration/example_recorder.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <regex>
 #include <sstream>
 
@@ -13,6 +14,7 @@ const char* const k_request_id = "7f3kq0x9d2m5v8w1c4zr";
 const OrderedJson& made_members() {
     static const OrderedJson members = OrderedJson::parse(R"json({
         "version": "0.1.0",
+        "bubblewrap": "0.8.0",
         "logEpoch": "k3m9x2p7",
         "etag": "\"1a2f-10-69b8e2c1.9c8a1f3-69b8e2c1.9c8a1f3\"",
         "enforcement": {"filesystem": "bubblewrap", "network": "netns", "syscalls": "seccomp", "uid": "private",

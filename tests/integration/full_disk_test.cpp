@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 

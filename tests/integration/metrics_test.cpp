@@ -1,6 +1,7 @@
 // The server as Prometheus and its operators see it: the page of metrics, read by a strict parser, follows
 // the events; the usage and the log of a sandbox are correct.
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <functional>

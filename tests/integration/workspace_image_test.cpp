@@ -8,6 +8,7 @@
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 

@@ -1,5 +1,6 @@
 #include "tests/support/api_client.hpp"
 
+#include <cstdint>
 #include <stdexcept>
 
 namespace atl::test {

@@ -2,6 +2,7 @@
 // Every call throws std::runtime_error with the response if the server refuses a request that should work.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>

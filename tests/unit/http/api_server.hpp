@@ -71,6 +71,7 @@ class ApiServer final : public ServerThread {
         manager_->restore(load_start(world.store).value()).value();
         http::SystemInfo system;
         system.version = "1.2.3";
+        system.bubblewrap = "0.8.0";
         system.default_agent = "shell";
         system.networks = {"none"};
         system.enforcement = [] { return sandbox::Enforcement{}; };

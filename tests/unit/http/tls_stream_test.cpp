@@ -196,7 +196,8 @@ TEST_CASE("a record that was tampered with breaks the connection") {
     const auto read = pair.server->read(buffer.data(), buffer.size());
     CHECK(read.step == Step::failed);
     CHECK(read.bytes == 0);
-    CHECK(std::string(pair.server->reason()).find("bad record mac") != std::string::npos);
+    // OpenSSL 3.0 says "decryption failed or bad record mac", 3.5 "record layer failure".
+    CHECK(std::string(pair.server->reason()).find("record") != std::string::npos);
     pair.server->send_close_notify();  // says nothing any more
 }
 
