@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import budget
 from source import DATA_FOLDERS, FOLDERS
 
 MAX_LINES = 600
@@ -205,17 +206,9 @@ def co_await_operator(tree):
                 yield source.path, source.line(position), "awaitable operators lose errors: use parallel_group"
 
 
-def own_files(tree):
-    """Every file of ours that people read: sources, clients and scripts."""
-    for folder in FOLDERS + ("clients", "scripts", ".ci"):
-        for path in sorted((tree.root / folder).rglob("*")):
-            if path.is_file() and not {"__pycache__", "node_modules"}.intersection(path.parts):
-                yield path
-
-
 def long_file(tree):
     """A file that needs a table of contents is two files."""
-    for path in own_files(tree):
+    for path in tree.own_files:
         data = DATA_FOLDERS.intersection(path.relative_to(tree.root).parts)
         if data or path.suffix not in (".hpp", ".cpp", ".py", ".js", ".mjs", ".ts", ".sh", ".txt", ".cmake", ""):
             continue
@@ -226,7 +219,7 @@ def long_file(tree):
 
 def readme(tree):
     """Every folder with files has a README.md."""
-    folders = {path.parent for path in own_files(tree)}
+    folders = {path.parent for path in tree.own_files}
     for folder in sorted(folders):
         name = folder.relative_to(tree.root)
         # The unit tests mirror the folders of the source: one README tells it.
@@ -265,7 +258,7 @@ def test_namespace(tree):
 
 def python_sleep(tree):
     """A test waits for a condition, never for time to pass."""
-    for path in own_files(tree):
+    for path in tree.own_files:
         if path.suffix == ".py" and path.is_relative_to(tree.root / "tests"):
             for number, line in enumerate(path.read_text().split("\n"), 1):
                 if re.search(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))", line):
@@ -326,6 +319,7 @@ RULES = {
     "test-namespace": test_namespace,
     "readme": readme,
     "script-usage": script_usage,
+    **budget.RULES,
 }
 
 

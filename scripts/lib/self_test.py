@@ -1,10 +1,14 @@
 """The self-test of scripts/check: each rule gets samples that it must refuse and samples that it must accept."""
 
+import json
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import budget
 import rules
 from source import Tree
 
@@ -130,22 +134,122 @@ GOOD = [
     (["format", "files"], {"core/base/a.hpp": "int f();\n"}),
 ]
 
+LONG, SHORT = "word " * 40 + "word. ", "word " * 30
+CIRCLE = {
+    "core/base/a.hpp": '#include "core/base/b.hpp"\n',
+    "core/base/b.cpp": '#include "c.hpp"\n',
+    "core/base/b.hpp": "",
+    "core/base/c.hpp": '#include "core/base/a.hpp"\n#include "core/base/d.hpp"\n',
+    "core/base/d.hpp": "",
+}
+# (rule, {path: text}, entry of the budget, the number that it has to be).
+BUDGETED = [
+    ("budget-lines", {"core/base/x/a.hpp": "\n// A.\n", "core/base/README.md": "A.\n"}, "core/base: lines of product", 2),
+    ("budget-lines", {"tests/unit/http/a.cpp": "int a;\n", "tests/unit/data/a": "A.\n"}, "tests/unit: lines of tests", 1),
+    ("budget-lines", {"clients/js/src/a.js": "let a;\n", "clients/js/b.json": "{}\n"}, "clients/js: lines of clients", 1),
+    ("budget-lines", {"CMakeLists.txt": "project(a)\n"}, "CMakeLists.txt: lines of product", 1),
+    ("budget-files", {"app/a.hpp": "", "app/a.cpp": "", "app/README.md": ""}, "app: files of product", 2),
+    ("budget-exemptions", {"bridge/guest/a.hpp": "// check-allow: layers a reason\n// check-allow: sleep a reason\n"},
+     "bridge/guest: exemptions from the layer rule", 1),
+    ("budget-circles", CIRCLE, "core/base: circles of modules", 1),
+    ("budget-circle-modules", CIRCLE, "core/base: modules in circles", 3),
+    ("budget-functions", {"app/a.hpp": "std::function<void()> f; // std::function\n// std::function\n"},
+     "app: lines with std::function", 1),
+    ("budget-comments", {"app/a.cpp": "int a;  // Of it.\n/// What it is.\n// It is. Of it.\n// Often.\nint b = a * One;\n"},
+     "app: hanging comments", 2),
+    ("budget-comments", {"scripts/a": '"""Whether it is."""\n# As it is.\n'}, "scripts: hanging comments", 2),
+    ("budget-comments", {"clients/js/a.js": "/** Those. */\n/**\n * Whoever.\n */\n"}, "clients/js: hanging comments", 2),
+    ("budget-sentences", {"SECURITY.md": f"{LONG}Short. {LONG}"}, "SECURITY.md: sentences over 40 words", 2),
+    ("budget-sentences", {"docs/a.md": f"{LONG[:-2]}\n{LONG}"}, "docs: sentences over 40 words", 1),
+    ("budget-sentences", {"docs/b/a.md": f"{LONG}\n- {LONG}\n- {'word ' * 30}\n  {'word ' * 30}\n"},
+     "docs/b: sentences over 40 words", 3),
+]
+for name, files, entry, number in BUDGETED:
+    BAD.append((name, {**files, budget.FILE: budget.written({entry: {"number": number - 1}})}))
+    GOOD += [([name], {**files, budget.FILE: budget.written({entry: {"number": number + n}})}) for n in (0, 1)]
+GOOD.append((["budget-sentences"], {
+    "docs/a.md": f"```sh\n{LONG}\n```\n\n    {LONG}\n\n# {LONG}\n| {SHORT} | {SHORT} |\n| {SHORT} | {SHORT} |\n- {SHORT}\n- {SHORT}\n\n"
+                 f"{SHORT}\n\n{SHORT}[`{LONG}`]({LONG})\n1. {SHORT}\n\n> {SHORT}\n>\n> {SHORT}<!-- {LONG} -->\n",
+}))
+BAD += [
+    ("budget", {budget.FILE: '{\n"b: x": {"number": 1},\n"a: x": {"number": 1}\n}\n'}),
+    ("budget", {budget.FILE: '{\n"a: x": {"number": one}\n}\n'}),
+    ("budget", {budget.FILE: '{\n<<<<<<< a\n"a: x": {"number": 1}\n=======\n"a: x": {"number": 2}\n>>>>>>> b\n}\n'}),
+]
+GOOD.append((["budget"], {budget.FILE: budget.written({"a: x": {"number": 1}, "b: x": {"number": 1, "because": 'ü "\\'}})}))
+
+
+def make(folder, files):
+    """Writes the files into the folder."""
+    for path, text in files.items():
+        file = Path(folder, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        if path.startswith("scripts/") and not path.endswith(".md"):
+            os.chmod(file, 0o755)
+
 
 def refused(files, names):
     """The findings of the named rules in a tree of these files."""
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in files.items():
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-            if path.startswith("scripts/") and not path.endswith(".md"):
-                os.chmod(file, 0o755)
+        make(folder, files)
         Path(folder, ".clang-format").write_text("BasedOnStyle: Google\nIndentWidth: 4\n")
         return list(rules.findings(Tree(folder), names))
 
 
+def settled(text, reason=None):
+    """The entries after --lower, or after --raise REASON, of a budget for two files with two lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        make(folder, {"app/a.hpp": "int a;\n", "app/b.hpp": "int b;\n", budget.FILE: text})
+        budget.settle(Tree(folder), reason)
+        return json.loads(Path(folder, budget.FILE).read_text())
+
+
+def wrong_settlements():
+    """A sentence for each mistake of --lower and --raise."""
+    files, lines, gone = "app: files of product", "app: lines of product", {"core: files of product": {"number": 3}}
+    text = budget.written({files: {"number": 1}, lines: {"number": 5, "because": "old"}, **gone})
+    lowered = {files: {"number": 1}, lines: {"number": 2, "because": "old"}}
+    if settled(text) != lowered:
+        yield "--lower writes other numbers than those that fell"
+    if settled(text, "new") != {**lowered, files: {"number": 2, "because": "new"}}:
+        yield "--raise writes other numbers than those that changed, or no reason"
+    sides = [f'"{files}": {{"number": {number}, "because": "{number}"}},\n' for number in (1, 4, 3)]
+    conflict = f'{{\n<<<<<<< HEAD\n{sides[0]}||||||| base\n{sides[1]}=======\n{sides[2]}>>>>>>> b\n"{lines}": {{"number": 2}}\n}}\n'
+    if settled(conflict) != {files: {"number": 2, "because": "4"}, lines: {"number": 2}}:
+        yield "--lower does not resolve a conflict"
+
+
+def wrong_history():
+    """A sentence for each rise that the rule `budget` judges wrongly. It looks at this commit and at the one before."""
+    def judge(folder, entry, commit):
+        make(folder, {budget.FILE: budget.written({"app: x": entry})})
+        if commit:
+            author = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+            for command in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "--no-verify", "-m", "a"]):
+                subprocess.run(["git", "-C", folder, *command], check=True)
+        return bool(list(rules.findings(Tree(folder), ["budget"])))
+
+    samples = (
+        ({"number": 5}, True, False),
+        ({"number": 6}, False, True),
+        ({"number": 6, "because": " "}, False, True),
+        ({"number": 6, "because": "a"}, True, False),
+        ({"number": 7, "because": "a"}, False, True),
+        ({"number": 4, "because": "a"}, False, False),
+        ({"number": 7, "because": "a"}, True, True),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for entry, commit, wanted in samples if shutil.which("git") else ():
+            if judge(folder, entry, commit) != wanted:
+                yield f"budget {'accepts' if wanted else 'refuses'} {entry} {'in' if commit else 'after'} a commit"
+
+
 def run():
     failed = 0
+    for sentence in [*wrong_settlements(), *wrong_history()]:
+        failed += 1
+        print(f"self-test: {sentence}")
     for name, files in BAD:
         if name == "format" and not judged_here():
             continue
@@ -165,9 +269,7 @@ def run():
 
 
 def judged_here():
-    """Whether this machine has the clang-format that decides; the rule prints a note where it has not."""
-    import shutil
-    import subprocess
+    """True if this machine has the clang-format that decides; the rule prints a note where it has another."""
     program = shutil.which(f"clang-format-{rules.CLANG_FORMAT}") or shutil.which("clang-format")
     if program is None:
         return True

@@ -8,6 +8,10 @@ from pathlib import Path
 FOLDERS = ("app", "core", "bridge", "http", "cgroup", "fs-guard", "tests")
 # Data, not source: seeds of fuzz targets, recorded transcripts.
 DATA_FOLDERS = {"corpus", "seeds", "data"}
+# Folders of packages and caches, which git ignores.
+MADE_FOLDERS = {"__pycache__", "node_modules"}
+# Prose, data and pictures; every other file is code.
+NO_CODE = {".md", ".json", ".png", ".svg", ".typed"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
 ALLOW = re.compile(r"//\s*check-allow:\s*([a-z-]+)\s+\S")
@@ -74,3 +78,26 @@ class Tree:
             if path.suffix in (".hpp", ".cpp") and path.is_file()
         ]
         self.by_path = {source.path: source for source in self.sources}
+
+    @functools.cached_property
+    def own_files(self):
+        """Every file of ours that people read: sources, clients and scripts."""
+        return [
+            path
+            for folder in FOLDERS + ("clients", "scripts", ".ci")
+            for path in sorted((self.root / folder).rglob("*"))
+            if path.is_file() and not MADE_FOLDERS.intersection(path.parts)
+        ]
+
+    @functools.cached_property
+    def code(self):
+        """Path -> text of each file of code, in any language."""
+        texts = {}
+        for path in [*self.own_files, self.root / "CMakeLists.txt"]:
+            name = path.relative_to(self.root)
+            made = any(part.endswith(".egg-info") for part in name.parts)
+            if not made and not DATA_FOLDERS.intersection(name.parts) and path.suffix not in NO_CODE and path.name != "LICENSE":
+                source = self.by_path.get(name.as_posix())
+                if source or path.is_file():
+                    texts[name.as_posix()] = source.text if source else path.read_text("utf-8", "replace")
+        return texts
