@@ -24,7 +24,7 @@ constexpr unsigned k_misdirected = 421;  // host_not_allowed
 Error stopped(const PreviewView& view) {
     if (view.has_ended || view.conversation_id.empty())
         return {Errc::preview_ended, "The sandbox of this preview has ended."};
-    return {Errc::preview_paused, "The conversation of this preview is paused."};
+    return {Errc::paused, "The conversation of this preview is paused."};
 }
 
 // What is asked for is no preview, or none any more, or none for the one who asks; or it is no request.
@@ -194,7 +194,7 @@ base::Task<base::Result<Response>> PreviewService::async_answer(RequestContext& 
             continue;  // its settings may be others by now
         }
         auto answer = answer_now(context, *name, *view);
-        const bool sleeps = answer.has_error() && answer.error().code() == Errc::preview_paused;
+        const bool sleeps = answer.has_error() && answer.error().code() == Errc::paused;
         if (!sleeps || !view->settings.wakes() || !std::exchange(may_wake, false))
             co_return answer;
         const auto woken = co_await async_wake(context, name->sandbox_id);
@@ -281,7 +281,7 @@ base::Result<void> PreviewService::charge(const Client& client) {
 }
 
 Response PreviewService::refuse(const RequestContext& context, const Error& error) {
-    const Errc why = error.code() == Errc::sandbox_gone         ? Errc::preview_paused
+    const Errc why = error.code() == Errc::sandbox_gone         ? Errc::paused
                      : error.code() == Errc::conversation_ended ? Errc::preview_ended
                                                                 : error.code();
     if (is_charged(why)) {

@@ -76,10 +76,10 @@ Result<void> PreviewWaker::admit(const std::string& sandbox_id) {
         return whole_seconds(begun + base::k_preview_wake_pause - now);
     };
     if (const auto last = begun_.find(sandbox_id); last != begun_.end())
-        return Error(Errc::preview_paused, "The conversation of this preview was woken a moment ago.",
+        return Error(Errc::paused, "The conversation of this preview was woken a moment ago.",
                      pause_after(last->second));
     if (wakes_per_minute_ == 0)
-        return Error(Errc::preview_paused);
+        return Error(Errc::paused);
     if (counted_.size() >= wakes_per_minute_)
         return Error(Errc::capacity,
                      "Too many conversations are being woken by their previews; try again later.",
@@ -106,12 +106,11 @@ void PreviewWaker::wake(const std::string& sandbox_id, base::Millis wait, Reply 
     auto& waiters = waking.waiters;
     std::erase_if(waiters, [](const auto& waiter) { return waiter->reply == nullptr; });
     if (waiters.size() >= base::k_max_wake_waiters)
-        return reply(Error(Errc::preview_paused, "", std::chrono::seconds(1)));
+        return reply(Error(Errc::paused, "", std::chrono::seconds(1)));
     const auto waiter = std::make_shared<Waiter>(Waiter{std::move(reply), 0});
     waiter->timer = timers_.arm(wait, [waiter] {
-        std::exchange(waiter->reply,
-                      nullptr)(Error(Errc::preview_paused, "The conversation of this preview is being woken.",
-                                     std::chrono::seconds(1)));
+        std::exchange(waiter->reply, nullptr)(
+            Error(Errc::paused, "The conversation of this preview is being woken.", std::chrono::seconds(1)));
     });
     waiters.push_back(waiter);
     if (!is_first)

@@ -35,9 +35,9 @@ class PreviewWaker {
     /// False for HEAD, by which the waiting page asks, and for what a browser only fetches ahead.
     static bool may_wake(const Request& request) noexcept;
 
-    /// `reply` once, possibly from inside the call: a success when the sandbox is up. Errors: preview_paused:
-    /// it was woken a moment ago, or is not up after `wait`; capacity: the server has woken enough in this
-    /// minute, or has tried to too often; those of `wake`.
+    /// `reply` once, possibly from inside the call: a success when the sandbox is up. Errors: paused
+    /// if it was woken a moment ago or is not up after `wait`; capacity if the server has woken enough in
+    /// this minute, or has tried to too often; those of `wake`.
     void wake(const std::string& sandbox_id, base::Millis wait, Reply reply);
 
   private:

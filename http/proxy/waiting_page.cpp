@@ -24,7 +24,7 @@ Words words(base::Errc why) {
     switch (why) {
         case base::Errc::no_listener:
             return {"Nothing listens here yet", k_soon};
-        case base::Errc::preview_paused:
+        case base::Errc::paused:
             return {"This conversation is paused", k_soon};
         case base::Errc::capacity:
             return {"There is no room for this preview now", "Reload the page in a moment to try again."};

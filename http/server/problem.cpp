@@ -9,76 +9,19 @@ namespace {
 
 using base::Errc;
 
-// What a client reads where the error brought no sentence of its own.
-std::string_view default_detail(Errc code) noexcept {
-    switch (code) {
-        case Errc::not_found:
-            return "There is no such resource.";
-        case Errc::unauthorized:
-            return "The request carries no key. Send the API key as `Authorization: Bearer KEY` or "
-                   "`X-API-Key: KEY`.";
-        case Errc::invalid_authorization:
-            return "The field `Authorization` is not of the form `Bearer KEY`.";
-        case Errc::invalid_key:
-            return "The request carries a key that this server does not know: it is mistyped, revoked, or of "
-                   "another server. The server's own key is in `api-key` of its data directory, unless "
-                   "ATOLL_API_KEY sets it; `atolld keys list` shows the others.";
-        case Errc::invalid_token:
-            return "The token is damaged or of another server. POST /v1/conversations/{id}/tokens or "
-                   "/v1/sandboxes/{id}/tokens makes a new one.";
-        case Errc::token_expired:
-            return "The token's time is over; fetch a new one.";
-        case Errc::token_mismatch:
-            return "The token is for another conversation or sandbox.";
-        case Errc::token_scope:
-            return "No token opens this route: it needs an API key.";
-        case Errc::key_restricted:
-            return "This key is for the conversations of one user; the route needs a key without a user.";
-        case Errc::user_not_allowed:
-            return "This key belongs to another user; leave `userId` out or name that user.";
-        case Errc::port_not_public:
-            return "This preview does not show that port; `preview.ports` of its conversation lists those "
-                   "that it "
-                   "does.";
-        case Errc::preview_private:
-            return "This preview is private: open it with the `url` of a token of scope `preview`.";
-        case Errc::turn_in_progress:
-            return "A turn is open; wait for its `done` or interrupt it.";
-        case Errc::no_turn:
-            return "No turn is open.";
-        case Errc::conversation_ended:
-            return "The conversation has ended.";
-        case Errc::conversation_starting:
-            return "The conversation is starting; try again in a moment.";
-        case Errc::conversation_paused:
-            return "A pause came before the sandbox was ready; resume again if that is still wanted.";
-        case Errc::idempotency_key_reused:
-            return "This Idempotency-Key came before with another content.";
-        case Errc::capacity:
-            return "The server is full; try again later.";
-        case Errc::too_many_requests:
-            return "These are too many requests; try again after Retry-After.";
-        case Errc::too_many_connections:
-            return "This address has too many connections; close some or use fewer.";
-        case Errc::too_many_streams:
-            return "There are too many streams; close some or share one.";
-        case Errc::too_many_conversations:
-            return "This user has too many conversations; delete some.";
-        case Errc::executor_unavailable:
-            return "This executor is not available here; GET /v1/executors says why.";
-        case Errc::execution_ended:
-            return "The execution has ended.";
-        case Errc::call_answered:
-            return "This call has been answered already.";
-        case Errc::too_many_executions:
-            return "This user has too many executions; try again after Retry-After.";
-        case Errc::shutting_down:
-            return "The server is stopping; try again in a moment.";
-        case Errc::internal:
-            return "The server has a defect; its log tells more under this requestId.";
-        default:
-            return "";
-    }
+struct ErrorRow {
+    unsigned status;
+    std::string_view meaning;
+    std::string_view detail = "";  // of an error that has none of its own
+};
+
+constexpr ErrorRow k_error_rows[] = {
+#define ATL_ERROR(code, ...) {__VA_ARGS__},
+#include "core/base/errors.def"
+};
+
+const ErrorRow& row_of(Errc code) noexcept {
+    return k_error_rows[static_cast<std::size_t>(code)];
 }
 
 /// The member of the body that errors of this code are always about.
@@ -120,119 +63,15 @@ std::chrono::seconds retry_after(const base::Error& error) noexcept {
 }  // namespace
 
 unsigned status_of(Errc code) noexcept {
-    switch (code) {
-        case Errc::invalid_json:
-        case Errc::invalid_utf8:
-        case Errc::invalid_request:
-            return 400;
-        case Errc::invalid_field:
-        case Errc::unknown_field:
-        case Errc::unknown_agent:
-        case Errc::invalid_env:
-        case Errc::invalid_cwd:
-        case Errc::idempotency_key_reused:
-        case Errc::invalid_path:
-        case Errc::invalid_archive:
-            return 422;
-        case Errc::network_not_allowed:
-        case Errc::limit_not_allowed:
-        case Errc::origin_not_allowed:
-        case Errc::token_mismatch:
-        case Errc::token_scope:
-        case Errc::key_restricted:
-        case Errc::read_only_token:
-        case Errc::user_not_allowed:
-        case Errc::outside_workspace:
-        case Errc::permission_denied:
-        case Errc::port_not_public:
-        case Errc::preview_private:
-            return 403;
-        case Errc::not_found:
-        case Errc::file_not_found:
-            return 404;
-        case Errc::method_not_allowed:
-            return 405;
-        case Errc::not_acceptable:
-            return 406;
-        case Errc::unauthorized:
-        case Errc::invalid_authorization:
-        case Errc::invalid_key:
-        case Errc::invalid_token:
-        case Errc::token_expired:
-            return 401;
-        case Errc::host_not_allowed:
-            return 421;
-        case Errc::body_too_large:
-            return 413;
-        case Errc::header_too_large:
-            return 431;
-        case Errc::target_too_long:
-            return 414;
-        case Errc::too_many_requests:
-        case Errc::too_many_connections:
-        case Errc::too_many_streams:
-        case Errc::too_many_conversations:
-        case Errc::too_many_executions:
-            return 429;
-        case Errc::unsupported_media_type:
-            return 415;
-        case Errc::upgrade_required:
-            return 426;
-        case Errc::request_timeout:
-            return 408;
-        case Errc::turn_in_progress:
-        case Errc::no_turn:
-        case Errc::conversation_ended:
-        case Errc::conversation_starting:
-        case Errc::conversation_paused:
-        case Errc::sandbox_in_use:
-        case Errc::sandbox_gone:
-        case Errc::executor_unavailable:
-        case Errc::execution_ended:
-        case Errc::call_answered:
-        case Errc::too_many_kept_processes:
-        case Errc::process_ended:
-        case Errc::already_exists:
-        case Errc::is_directory:
-        case Errc::not_a_directory:
-        case Errc::not_a_file:
-        case Errc::directory_not_empty:
-        case Errc::file_changed:
-            return 409;
-        case Errc::precondition_failed:
-            return 412;
-        case Errc::range_not_satisfiable:
-            return 416;
-        case Errc::disk_full:
-            return 507;
-        case Errc::seq_expired:
-        case Errc::log_replaced:
-        case Errc::preview_ended:
-            return 410;
-        case Errc::sandbox_failed:
-        case Errc::capacity:
-        case Errc::storage_failed:
-        case Errc::shutting_down:
-        case Errc::host_unsupported:
-        case Errc::no_listener:
-        case Errc::preview_paused:
-        case Errc::too_many_processes:
-            return 503;
-        case Errc::agent_failed:
-        case Errc::bridge_failed:
-        case Errc::upstream_failed:
-            return 502;
-        case Errc::deadline_exceeded:
-            return 504;
-        case Errc::listen_failed:
-        case Errc::internal:
-            return 500;
-    }
-    return 500;
+    return row_of(code).status;
+}
+
+std::string_view meaning_of(Errc code) noexcept {
+    return row_of(code).meaning;
 }
 
 std::string_view error_detail(const base::Error& error) noexcept {
-    return error.detail().empty() ? default_detail(error.code()) : error.detail();
+    return error.detail().empty() ? row_of(error.code()).detail : error.detail();
 }
 
 std::string_view error_pointer(const base::Error& error) noexcept {

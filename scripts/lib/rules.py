@@ -210,7 +210,7 @@ def long_file(tree):
     """A file that needs a table of contents is two files."""
     for path in tree.own_files:
         data = DATA_FOLDERS.intersection(path.relative_to(tree.root).parts)
-        if data or path.suffix not in (".hpp", ".cpp", ".py", ".js", ".mjs", ".ts", ".sh", ".txt", ".cmake", ""):
+        if data or path.suffix not in (".hpp", ".cpp", ".def", ".py", ".js", ".mjs", ".ts", ".sh", ".txt", ".cmake", ""):
             continue
         lines = path.read_bytes().count(b"\n")
         if lines > MAX_LINES:

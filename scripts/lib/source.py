@@ -75,7 +75,7 @@ class Tree:
             Source(self.root, path)
             for folder in FOLDERS
             for path in sorted((self.root / folder).rglob("*"))
-            if path.suffix in (".hpp", ".cpp") and path.is_file()
+            if path.suffix in (".hpp", ".cpp", ".def") and path.is_file()
         ]
         self.by_path = {source.path: source for source in self.sources}
 

@@ -15,7 +15,7 @@ namespace {
 constexpr auto k_sandbox = FakePreviews::k_sandbox;
 
 void stop(ProxyLab& lab, const std::string& sandbox = k_sandbox) {
-    lab.previews.open.refuse_waiting(sandbox, base::Error(base::Errc::preview_paused));
+    lab.previews.open.refuse_waiting(sandbox, base::Error(base::Errc::paused));
     lab.run();
 }
 
@@ -31,7 +31,7 @@ TEST_CASE("open previews: a request without an answer is refused at once, and it
     stop(lab);
     const std::string answer = lab.take(*asked.client);
     CHECK(answer.starts_with("HTTP/1.1 502 "));
-    CHECK(answer.ends_with("\r\n\r\n" + std::string(base::code_name(base::Errc::preview_paused))));
+    CHECK(answer.ends_with("\r\n\r\n" + std::string(base::code_name(base::Errc::paused))));
     CHECK(lab.upstream().is_closed());
     CHECK_FALSE(lab.previews.open.contains(k_sandbox));
     CHECK_FALSE(lab.previews.open.is_awaited(k_sandbox));

@@ -77,7 +77,7 @@ TEST_CASE("preview waker: however many ask, it is woken once, and all are told")
     std::vector<std::shared_ptr<std::optional<Result<void>>>> all;
     for (std::size_t i = 0; i < base::k_max_wake_waiters; ++i)
         all.push_back(bench.wake("a"));
-    CHECK(bench.refused("a") == Errc::preview_paused);
+    CHECK(bench.refused("a") == Errc::paused);
     CHECK(bench.asked == std::vector<std::string>{"a"});
     bench.wakes_up();
     for (const auto& answered : all)
@@ -93,7 +93,7 @@ TEST_CASE("preview waker: who asked is answered in time, and the wake goes on") 
     const auto second = bench.wake("a", 5s);
     bench.advance(701ms);
     REQUIRE(first->has_value());
-    CHECK((*first)->error().code() == Errc::preview_paused);
+    CHECK((*first)->error().code() == Errc::paused);
     CHECK_FALSE(second->has_value());
     const auto third = bench.wake("a");
     bench.wakes_up();
@@ -107,10 +107,10 @@ TEST_CASE("preview waker: a conversation is woken once in ten seconds, whatever 
     bench.wake("a");
     bench.wakes_up();
     bench.advance(9s);
-    CHECK(bench.refused("a") == Errc::preview_paused);
+    CHECK(bench.refused("a") == Errc::paused);
     bench.wake("b");
     bench.replies.back()(base::Error(Errc::capacity));
-    CHECK(bench.refused("b") == Errc::preview_paused);
+    CHECK(bench.refused("b") == Errc::paused);
     bench.advance(1s);
     bench.wake("a");
     CHECK(bench.asked == std::vector<std::string>{"a", "b", "a"});
@@ -136,7 +136,7 @@ TEST_CASE("preview waker: wakes that fail take no place of the others in the min
     for (const char* const id : {"a", "b", "c"}) {
         bench.wake(id);
         bench.replies.back()(base::Error(Errc::capacity, "full", 7s));
-        CHECK(bench.refused(id) == Errc::preview_paused);
+        CHECK(bench.refused(id) == Errc::paused);
     }
     bench.wake("d");
     bench.wakes_up();
@@ -173,7 +173,7 @@ TEST_CASE("preview waker: conversations whose wakes failed are remembered in a b
     bench.wake("beyond");
     CHECK(bench.asked.back() == "beyond");
     CHECK(bench.refused("another") == Errc::capacity);
-    CHECK(bench.refused("1") == Errc::preview_paused);
+    CHECK(bench.refused("1") == Errc::paused);
     bench.advance(4s);
     bench.wake("1");
     CHECK(bench.asked.back() == "1");
@@ -194,7 +194,7 @@ TEST_CASE("preview waker: a server may wake none") {
     Bench bench(0);
     const auto answered = bench.wake("a");
     REQUIRE(answered->has_value());
-    CHECK((*answered)->error().code() == Errc::preview_paused);
+    CHECK((*answered)->error().code() == Errc::paused);
     CHECK(bench.asked.empty());
 }
 

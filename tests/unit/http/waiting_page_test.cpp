@@ -51,10 +51,10 @@ bool is_navigation(http::Method method, std::vector<http::HeaderField> fields) {
 
 TEST_CASE("waiting page: its policy lets its own script and style pass, and nothing else") {
     for (const auto& [why, status] :
-         {std::pair{Errc::no_listener, 503U}, std::pair{Errc::preview_paused, 503U},
-          std::pair{Errc::capacity, 503U}, std::pair{Errc::sandbox_failed, 503U},
-          std::pair{Errc::shutting_down, 503U}, std::pair{Errc::storage_failed, 503U},
-          std::pair{Errc::upstream_failed, 502U}, std::pair{Errc::deadline_exceeded, 504U}}) {
+         {std::pair{Errc::no_listener, 503U}, std::pair{Errc::paused, 503U}, std::pair{Errc::capacity, 503U},
+          std::pair{Errc::sandbox_failed, 503U}, std::pair{Errc::shutting_down, 503U},
+          std::pair{Errc::storage_failed, 503U}, std::pair{Errc::upstream_failed, 502U},
+          std::pair{Errc::deadline_exceeded, 504U}}) {
         CAPTURE(status);
         CHECK(http::may_pass(why));
         CHECK_FALSE(http::is_closed(why));
