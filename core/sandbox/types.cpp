@@ -3,13 +3,8 @@
 namespace atl::sandbox {
 
 Limits LimitChanges::applied_to(Limits limits) const noexcept {
-    limits.memory_mb = memory_mb.value_or(limits.memory_mb);
-    limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
-    limits.disk_mb = disk_mb.value_or(limits.disk_mb);
-    limits.tmp_mb = tmp_mb.value_or(limits.tmp_mb);
-    limits.max_processes = max_processes.value_or(limits.max_processes);
-    limits.max_sockets = max_sockets.value_or(limits.max_sockets);
-    limits.max_open_files = max_open_files.value_or(limits.max_open_files);
+    for (const LimitEntry& limit : k_limit_table)
+        limits.*limit.value = (this->*limit.change).value_or(limits.*limit.value);
     return limits;
 }
 

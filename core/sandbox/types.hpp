@@ -16,6 +16,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/preview_limits.hpp"
+#include "core/sandbox/limit_table.hpp"
 
 namespace atl::sandbox {
 
@@ -24,46 +25,20 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 enum class NetworkMode : std::uint8_t { none, host };
 
-/// The limits of a sandbox. Enforcement says whether the host enforces each; nothing assumes it.
-struct Limits {
-    std::uint32_t memory_mb = base::k_default_memory_mb;
-    std::uint32_t cpu_percent = base::k_default_cpu_percent;  // 100 is one core
-    std::uint32_t disk_mb = base::k_default_disk_mb;
-    std::uint32_t tmp_mb = base::k_default_tmp_mb;  // of /tmp, which counts as memory, too
-    std::uint32_t max_processes = base::k_default_max_processes;
-    std::uint32_t max_sockets = base::k_default_max_sockets;        // of every family, all processes together
-    std::uint32_t max_open_files = base::k_default_max_open_files;  // of each process, RLIMIT_NOFILE
-    bool operator==(const Limits&) const = default;
-};
-
-/// What a request says of them; empty is what stays. Also ceilings of them: empty is none.
-struct LimitChanges {
-    std::optional<std::uint32_t> memory_mb;
-    std::optional<std::uint32_t> cpu_percent;
-    std::optional<std::uint32_t> disk_mb;
-    std::optional<std::uint32_t> tmp_mb;
-    std::optional<std::uint32_t> max_processes;
-    std::optional<std::uint32_t> max_sockets;
-    std::optional<std::uint32_t> max_open_files;
-
-    Limits applied_to(Limits limits) const noexcept;
-    bool operator==(const LimitChanges&) const = default;
-};
-
 enum class PreviewAccess : std::uint8_t {
-    everyone,      // who knows the address
-    token_bearers  // who came by a token of scope `preview`
+    everyone,      // all who know the address
+    token_bearers  // holders of a token of scope `preview`
 };
 
-/// What the preview of a sandbox shows, and to whom.
+/// The ports that the preview of a sandbox shows, and its audience.
 struct PreviewSettings {
     PreviewAccess access = PreviewAccess::everyone;
-    std::optional<bool> wake;  // what was asked for
-    /// Never empty; each once; the first is shown where no port is named.
+    std::optional<bool> wake;  // as the request named it
+    /// At least one, each once. The first is shown where an address names no port.
     std::vector<std::uint16_t> ports{base::k_default_preview_port};
 
     bool is_private() const noexcept { return access == PreviewAccess::token_bearers; }
-    /// Whether a request wakes a paused conversation: unless it was said, only where not everyone may ask.
+    /// A request wakes a paused conversation if `wake` says so, and by default if the preview is private.
     bool wakes() const noexcept { return wake.value_or(is_private()); }
     bool lists(std::uint16_t port) const noexcept {
         return std::find(ports.begin(), ports.end(), port) != ports.end();
@@ -71,7 +46,7 @@ struct PreviewSettings {
     bool operator==(const PreviewSettings&) const = default;
 };
 
-/// What a request says of them; empty is what stays.
+/// The settings that a request names; an empty one stays as it is.
 struct PreviewChanges {
     std::optional<PreviewAccess> access;
     std::optional<bool> wake;
@@ -85,7 +60,7 @@ struct PreviewChanges {
     }
 };
 
-/// How long some, and how long all processes of a group have waited for a resource, in microseconds.
+/// The time that some, and that all processes of a group have waited for a resource, in microseconds.
 struct Pressure {
     std::uint64_t some_usec = 0;
     std::uint64_t full_usec = 0;
@@ -114,21 +89,6 @@ struct HostMemory {
 struct DiskUsage {
     std::uint64_t bytes = 0;  // allocated, folders and all
     std::uint64_t inodes = 0;
-};
-
-/// The limits that this host enforces for one sandbox, in the words of the API.
-struct Enforcement {
-    std::string filesystem = "none";
-    std::string network = "none";
-    std::string syscalls = "none";
-    std::string uid = "shared";
-    std::string memory = "none";
-    std::string cpu = "none";
-    std::string processes = "none";
-    std::string sockets = "none";  // "count": the server counts them and ends the sandbox
-    std::string disk = "none";
-    std::string tmp = "none";  // "tmpfs": of this size
-    bool operator==(const Enforcement&) const = default;
 };
 
 /// A program that an operator configured as an agent, or one built into the guest.
@@ -161,12 +121,12 @@ inline constexpr std::array k_all_exit_classes{
     ExitClass::exited, ExitClass::signalled,    ExitClass::oom, ExitClass::disk_limit,
     ExitClass::killed, ExitClass::setup_failed, ExitClass::lost};
 
-/// How a generation ended: a value that clients get unchanged.
+/// The end of a generation: a value that clients get unchanged.
 struct Exit {
     ExitClass exit_class = ExitClass::lost;
     int code = 0;        // exit status or signal number
     std::string detail;  // a sentence for people; holds no unescaped guest output
-    // Of `oom` and `disk_limit`, as far as they are known.
+    // With `oom` and `disk_limit`, as far as they are known.
     std::optional<std::uint64_t> limit_bytes;
     std::optional<std::uint64_t> peak_bytes;
 };
@@ -178,12 +138,12 @@ std::string_view to_string(ExitClass exit_class) noexcept;
 std::optional<NetworkMode> parse_network(std::string_view text) noexcept;
 std::optional<PreviewAccess> parse_access(std::string_view text) noexcept;
 
-/// The part of a sandbox that outlives the server: its row in the store. What only this host has of it is in
-/// the node's store (node_store.hpp).
+/// The part of a sandbox that outlives the server: its row in the store. Its facts of this host are in the
+/// node's store (node_store.hpp).
 struct Record {
     std::string id;
     std::string conversation_id;         // empty: a sandbox without a conversation
-    std::optional<std::string> user_id;  // the owner of one without a conversation; else that has it
+    std::optional<std::string> user_id;  // the owner, where no conversation has one
     std::uint32_t generation = 0;
     NetworkMode network = NetworkMode::none;
     Limits limits;
