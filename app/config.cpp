@@ -13,7 +13,6 @@
 #include "app/server_options.hpp"
 #include "app/variables.hpp"
 #include "http/access/limit_ceilings.hpp"
-#include "http/access/limit_ranges.hpp"
 
 namespace atl::app {
 namespace {
@@ -43,10 +42,9 @@ std::filesystem::path program_dir() {
 }
 
 /// Adds a flag for the ceiling of each limit. CLI11 keeps references: `ceilings` must stay where it is.
-CLI::Option* add_ceiling(CLI::App& cli, const std::string& flag, const http::LimitName& limit,
-                         http::LimitChanges& ceilings, const std::string& what) {
-    return cli.add_option(flag, ceilings.*limit.change, what)
-        ->check(CLI::Range(limit.range.least, limit.range.most));
+CLI::Option* add_ceiling(CLI::App& cli, const std::string& flag, const sandbox::LimitEntry& limit,
+                         sandbox::LimitChanges& ceilings, const std::string& what) {
+    return cli.add_option(flag, ceilings.*limit.change, what)->check(CLI::Range(limit.least, limit.most));
 }
 
 std::string variable_of(std::string flag) {
@@ -57,7 +55,7 @@ std::string variable_of(std::string flag) {
 }
 
 void add_ceiling_options(CLI::App& cli, Config& config) {
-    for (const http::LimitName& limit : http::limit_names()) {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         const std::string flag = "--max-" + std::string(limit.flag) + "-per-sandbox";
         const auto& ceiling = config.ceilings.*limit.change;
         CLI::Option* const option =
@@ -65,7 +63,7 @@ void add_ceiling_options(CLI::App& cli, Config& config) {
                         "The highest `" + std::string(limit.api) + "` that a request may ask for");
         option->envname(variable_of(flag));
         option->default_str(ceiling ? std::to_string(*ceiling)
-                                    : "for a key with a user " + std::to_string(limit.user_ceiling) +
+                                    : "for a key with a user " + std::to_string(limit.ceiling) +
                                           ", for others none");
     }
 }
@@ -236,16 +234,15 @@ void add_conversation_options(CLI::App& cli, Config& config) {
 }
 
 void add_default_limit_options(CLI::App& cli, Config& config) {
-    cli.add_option("--default-max-sockets", config.default_limits.max_sockets,
-                   "Sockets of a sandbox whose request names no `limits.maxSockets`")
-        ->envname("ATOLL_DEFAULT_MAX_SOCKETS")
-        ->check(CLI::Range(base::k_least_sockets, base::k_most_sockets))
-        ->capture_default_str();
-    cli.add_option("--default-max-open-files", config.default_limits.max_open_files,
-                   "Open files of each process inside where a request names no `limits.maxOpenFiles`")
-        ->envname("ATOLL_DEFAULT_MAX_OPEN_FILES")
-        ->check(CLI::Range(base::k_least_open_files, base::k_most_open_files))
-        ->capture_default_str();
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
+        if (limit.default_help.empty())
+            continue;
+        const std::string flag = "--default-max-" + std::string(limit.flag);
+        cli.add_option(flag, config.default_limits.*limit.value, std::string(limit.default_help))
+            ->envname(variable_of(flag))
+            ->check(CLI::Range(limit.least, limit.most))
+            ->capture_default_str();
+    }
 }
 
 void add_host_options(CLI::App& cli, Config& config) {
@@ -307,7 +304,7 @@ void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command, std::
     CLI::App* add = add_action("add", "Makes a key and prints it, this once", KeysCommand::Action::add);
     add->add_option("label", command.label, "What the key is for, as `keys list` shows it")->required();
     add->add_option("--user-id", command.user_id, "A key for the conversations of this user only");
-    for (const http::LimitName& limit : http::limit_names())
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table)
         add_ceiling(*add, "--max-" + std::string(limit.flag), limit, command.ceilings,
                     "The highest `" + std::string(limit.api) + "` that it may ask for");
     add_action("list", "Lists the keys, without the keys themselves", KeysCommand::Action::list);
@@ -366,7 +363,7 @@ void refuse(ParsedConfig& parsed, const std::string& why) {
 /// A default that was named, and that no request could get.
 void check_default_limits(const Config& config) {
     const sandbox::Limits built_in;
-    for (const http::LimitName& limit : http::limit_names()) {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         const std::uint32_t value = config.default_limits.*limit.value;
         const auto ceiling = config.ceilings.*limit.change;
         if (value != built_in.*limit.value && ceiling && value > *ceiling)
@@ -383,7 +380,9 @@ void check_together(const Config& config) {
     std::size_t pooled = 0;
     for (const auto& size : config.pool)
         pooled += size.size;
-    constexpr std::uint64_t least_mb = http::k_memory_mb_range.least;
+    const std::uint32_t least_mb =
+        std::ranges::find(sandbox::k_limit_table, &sandbox::Limits::memory_mb, &sandbox::LimitEntry::value)
+            ->least;
     if (config.max_memory_mb > 0 && config.max_memory_mb < least_mb)
         throw CLI::ValidationError("--max-memory-mb", "must be 0, which is no bound, or at least " +
                                                           std::to_string(least_mb) +

@@ -17,7 +17,6 @@
 #include "core/conversation/manager.hpp"
 #include "core/execution/runner_pool.hpp"
 #include "http/access/client_address.hpp"
-#include "http/access/limit_changes.hpp"
 #include "http/access/limit_settings.hpp"
 #include "http/proxy/preview_names.hpp"
 
@@ -30,7 +29,7 @@ struct KeysCommand {
     std::string label;                   // add
     std::optional<std::string> user_id;  // add
     std::string id;                      // revoke
-    http::LimitChanges ceilings;         // add
+    sandbox::LimitChanges ceilings;      // add
 };
 
 /// `atolld orphans …`: lists, adopts or removes workspaces without a record.
@@ -86,14 +85,7 @@ struct Config {
     std::size_t max_preview_doors = base::k_max_preview_doors;  // as many as descriptors allow
     http::TrustedProxies trusted_proxies;
     http::LimitSettings limits;
-    // Of the limits that a request may ask for.
-    http::LimitChanges ceilings{.memory_mb = {},
-                                .cpu_percent = {},
-                                .disk_mb = {},
-                                .tmp_mb = {},
-                                .max_processes = {},
-                                .max_sockets = base::k_most_named_sockets,
-                                .max_open_files = base::k_most_named_open_files};
+    sandbox::LimitChanges ceilings = sandbox::default_ceilings();  // of the limits that a request may ask for
     std::size_t body_memory_mb = base::k_body_budget_bytes / (1024UL * 1024);
     std::string websocket_compression = "on";
     std::string log_level = "info";

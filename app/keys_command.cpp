@@ -55,7 +55,7 @@ Result<CommandOutput> list_keys(const std::filesystem::path& file) {
         output.text += key.id + "  " + key.created_at + "  " + base::escaped(key.label);
         if (key.user_id)
             output.text += "  user " + base::escaped(*key.user_id, base::k_max_user_id_bytes);
-        for (const http::LimitName& limit : http::limit_names()) {
+        for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
             if (const auto ceiling = key.ceilings.*limit.change)
                 output.text += "  " + std::string(limit.api) + " <= " + std::to_string(*ceiling);
         }

@@ -124,30 +124,20 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
     // The enforcement of this host is probed once, when the server starts.
     const sandbox::Enforcement found = from.api.system.enforcement();
     const std::map<std::string, std::string>& gaps = from.api.system.gaps;
-    const std::array<std::pair<const char*, const std::string*>, 10> limits{
-        {{"filesystem", &found.filesystem},
-         {"network", &found.network},
-         {"syscalls", &found.syscalls},
-         {"uid", &found.uid},
-         {"memory", &found.memory},
-         {"cpu", &found.cpu},
-         {"processes", &found.processes},
-         {"sockets", &found.sockets},
-         {"disk", &found.disk},
-         {"tmp", &found.tmp}}};
-    for (const auto& [limit, by] : limits)
+    const auto add = [&to](std::string_view limit, const std::string& by, double is_enforced) {
         to.constant("atoll_limit_enforced",
                     "Whether this host enforces a limit of sandboxes (1), and by what.",
-                    {{"limit", limit}, {"by", *by}}, gaps.contains(limit) || *by == "none" ? 0 : 1);
-    // What no single limit tells.
-    for (const auto& [gap, why] : gaps) {
-        const bool is_told =
-            std::ranges::any_of(limits, [&](const auto& limit) { return gap == limit.first; });
-        if (!is_told)
-            to.constant("atoll_limit_enforced",
-                        "Whether this host enforces a limit of sandboxes (1), and by what.",
-                        {{"limit", gap}, {"by", "none"}}, 0);
+                    {{"limit", std::string(limit)}, {"by", by}}, is_enforced);
+    };
+    for (const sandbox::EnforcementEntry& limit : sandbox::k_enforcement_table) {
+        const std::string& by = found.*limit.by;
+        add(limit.api, by, gaps.contains(std::string(limit.api)) || by == "none" ? 0 : 1);
     }
+    // Gaps of the host that are no limit's.
+    for (const auto& [gap, why] : gaps)
+        if (std::ranges::find(sandbox::k_enforcement_table, gap, &sandbox::EnforcementEntry::api) ==
+            sandbox::k_enforcement_table.end())
+            add(gap, "none", 0);
 }
 
 void add_conversations(Metrics& to, const MetricParts& from) {

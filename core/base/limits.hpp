@@ -198,21 +198,6 @@ static_assert(k_sandbox_log_line_bytes < k_sandbox_log_bytes);
 static_assert(k_sandbox_log_bytes < k_retired_sandbox_log_bytes);
 inline constexpr std::size_t k_sandbox_log_read_bytes_per_s = 1024 * 1024;
 
-// Sandbox limits, defaults of the API.
-inline constexpr std::uint32_t k_default_memory_mb = 2048;
-inline constexpr std::uint32_t k_default_cpu_percent = 100;
-inline constexpr std::uint32_t k_default_disk_mb = 1024;
-inline constexpr std::uint32_t k_default_tmp_mb = 256;  // of /tmp, a tmpfs
-inline constexpr std::uint32_t k_default_max_processes = 64;
-// The ceilings of a key with a user, where the operator sets none.
-inline constexpr std::uint32_t k_user_memory_mb = 8192;
-inline constexpr std::uint32_t k_user_cpu_percent = 400;
-inline constexpr std::uint32_t k_user_disk_mb = 10'240;
-inline constexpr std::uint32_t k_user_max_processes = 1024;
-inline constexpr std::uint32_t k_user_tmp_mb = 8192;
-static_assert(k_default_memory_mb <= k_user_memory_mb && k_default_cpu_percent <= k_user_cpu_percent &&
-              k_default_disk_mb <= k_user_disk_mb && k_default_max_processes <= k_user_max_processes &&
-              k_default_tmp_mb <= k_user_tmp_mb);
 // The variable that tells a guest the process limit (RLIMIT_NPROC) for everything it starts. The guest
 // removes it from the environment.
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
@@ -225,18 +210,6 @@ inline constexpr std::size_t k_own_descriptors = 128;
 // Groups with a process that waits in them, where cgroup v1 needs them: eight of the server's own descriptors
 // each.
 inline constexpr std::size_t k_groups_made_ahead = 4;
-inline constexpr std::uint32_t k_default_max_sockets = 2048;     // of the whole sandbox
-inline constexpr std::uint32_t k_default_max_open_files = 4096;  // of each process
-// The most that a request with any key may ask for, unless the operator sets a ceiling.
-inline constexpr std::uint32_t k_most_named_sockets = 8192;
-inline constexpr std::uint32_t k_most_named_open_files = 65'536;
-static_assert(k_default_max_sockets <= k_most_named_sockets);
-static_assert(k_default_max_open_files <= k_most_named_open_files);
-// bwrap, the guest and an agent start within these.
-inline constexpr std::uint32_t k_least_sockets = 16;
-inline constexpr std::uint32_t k_least_open_files = 64;
-inline constexpr std::uint32_t k_most_sockets = 1'048'576;
-inline constexpr std::uint32_t k_most_open_files = 1'048'576;
 // Sockets are counted whenever sandboxes have together used so much of the processors since the last count,
 // and not more often than this. One processor fills unread sockets at up to 3 GB/s (measured).
 inline constexpr std::chrono::milliseconds k_socket_count_interval{25};

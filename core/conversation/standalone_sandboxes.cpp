@@ -25,22 +25,24 @@ Error no_sandbox() {
     return {Errc::not_found, "there is no such sandbox"};
 }
 
-/// It starts once: what a start alone sets stays as it is. Errors: invalid_field.
+/// A sandbox without a conversation starts once, so it keeps the limits that a start sets. Errors:
+/// invalid_field.
 base::Result<void> can_change(const sandbox::Limits& from, const sandbox::Limits& to,
                               const sandbox::Enforcement& enforcement) {
-    const auto fixed = [](const std::string& name) {
+    const auto is_set_by_start = [&](const sandbox::LimitEntry& limit) {
+        return limit.changes == sandbox::LimitEntry::Change::at_start ||
+               (limit.value == &sandbox::Limits::max_processes && enforcement.processes == "rlimit");
+    };
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
+        if (to.*limit.value == from.*limit.value || !is_set_by_start(limit))
+            continue;
+        const std::string name(limit.api);
         return Error(Errc::invalid_field,
                      "`limits." + name +
                          "` is set by a start, and a sandbox without a conversation has one "
                          "start alone; make another sandbox with this limit")
             .at("/limits/" + name);
-    };
-    if (to.tmp_mb != from.tmp_mb)
-        return fixed("tmpMb");
-    if (to.max_open_files != from.max_open_files)
-        return fixed("maxOpenFiles");
-    if (to.max_processes != from.max_processes && enforcement.processes == "rlimit")
-        return fixed("maxProcesses");
+    }
     return {};
 }
 

@@ -86,6 +86,9 @@ static_assert(std::all_of(k_limit_table.begin(), k_limit_table.end(), [](const L
     return limit.least <= value && value <= limit.ceiling && limit.ceiling <= limit.most;
 }));
 
+/// The ceilings of a server whose operator sets none: those for all keys.
+LimitChanges default_ceilings() noexcept;
+
 /// The means by which this host enforces each limit of one sandbox, in the words of the API.
 struct Enforcement {
     std::string filesystem = "none";

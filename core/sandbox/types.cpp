@@ -8,6 +8,14 @@ Limits LimitChanges::applied_to(Limits limits) const noexcept {
     return limits;
 }
 
+LimitChanges default_ceilings() noexcept {
+    LimitChanges ceilings;
+    for (const LimitEntry& limit : k_limit_table)
+        if (limit.ceiling_for == LimitEntry::Keys::all)
+            ceilings.*limit.change = limit.ceiling;
+    return ceilings;
+}
+
 std::string_view to_string(NetworkMode mode) noexcept {
     return mode == NetworkMode::host ? "host" : "none";
 }

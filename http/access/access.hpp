@@ -10,8 +10,8 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/sandbox/limit_table.hpp"
 #include "http/access/client_address.hpp"
-#include "http/access/limit_changes.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
@@ -41,7 +41,7 @@ struct Principal {
     Scope scope = Scope::full;
     std::string
         limited_as;  // the one key or token that limits count; empty: the server's own, without limits
-    LimitChanges ceilings{};  // of the key itself (limit_ceilings.hpp)
+    sandbox::LimitChanges ceilings{};  // of the key itself (limit_ceilings.hpp)
     // When the credential expires: the server then ends the streams that it opened. max: never.
     base::SteadyTime expires_at = base::SteadyTime::max();
 

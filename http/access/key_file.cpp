@@ -65,13 +65,9 @@ bool is_digest(std::string_view text) {
            });
 }
 
-LimitChanges read_ceilings(ObjectReader& key, const Json& value, const std::string& where) {
+sandbox::LimitChanges read_ceilings(ObjectReader& key, const Json& value, const std::string& where) {
     ObjectReader reader(value, where + "ceilings.");
-    LimitChanges ceilings;
-    for (const LimitName& limit : limit_names()) {
-        if (const auto ceiling = reader.integer(limit.api, limit.range))
-            ceilings.*limit.change = static_cast<std::uint32_t>(*ceiling);
-    }
+    const auto ceilings = read_limit_changes(reader);
     if (auto ok = reader.finish(); ok.has_error())
         key.fail(ok.error());
     return ceilings;
@@ -195,11 +191,11 @@ Result<void> replace(const std::filesystem::path& path, int folder, const std::s
 }
 
 // Nothing where there are none, as in files of older servers, which know no ceilings.
-void write_key_ceilings(base::JsonWriter& json, const LimitChanges& ceilings) {
-    if (ceilings == LimitChanges{})
+void write_key_ceilings(base::JsonWriter& json, const sandbox::LimitChanges& ceilings) {
+    if (ceilings == sandbox::LimitChanges{})
         return;
     json.key("ceilings").begin_object();
-    for (const LimitName& limit : limit_names()) {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         if (const auto ceiling = ceilings.*limit.change)
             json.key(limit.api).number(*ceiling);
     }

@@ -27,7 +27,7 @@ struct ApiKey {
     std::optional<std::string> user_id;  // set: for this user's conversations only
     std::string created_at;              // RFC 3339
     std::string digest;                  // key_digest() of the key
-    LimitChanges ceilings{};             // of the sandboxes that it asks for
+    sandbox::LimitChanges ceilings{};    // of the sandboxes that it asks for
 
     bool operator==(const ApiKey&) const = default;
 };

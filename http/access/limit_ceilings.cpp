@@ -1,57 +1,37 @@
 #include "http/access/limit_ceilings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
-#include "core/base/limits.hpp"
-#include "http/access/limit_ranges.hpp"
-
 namespace atl::http {
-namespace {
 
-using sandbox::Limits;
-
-constexpr std::array k_names{
-    LimitName{"memoryMb", "memory-mb", k_memory_mb_range, &Limits::memory_mb, &LimitChanges::memory_mb,
-              base::k_user_memory_mb},
-    LimitName{"cpuPercent", "cpu-percent", k_cpu_percent_range, &Limits::cpu_percent,
-              &LimitChanges::cpu_percent, base::k_user_cpu_percent},
-    LimitName{"diskMb", "disk-mb", k_disk_mb_range, &Limits::disk_mb, &LimitChanges::disk_mb,
-              base::k_user_disk_mb},
-    LimitName{"tmpMb", "tmp-mb", k_tmp_mb_range, &Limits::tmp_mb, &LimitChanges::tmp_mb, base::k_user_tmp_mb},
-    LimitName{"maxProcesses", "processes", k_max_processes_range, &Limits::max_processes,
-              &LimitChanges::max_processes, base::k_user_max_processes},
-    LimitName{"maxSockets", "sockets", k_max_sockets_range, &Limits::max_sockets, &LimitChanges::max_sockets,
-              base::k_most_named_sockets},
-    LimitName{"maxOpenFiles", "open-files", k_max_open_files_range, &Limits::max_open_files,
-              &LimitChanges::max_open_files, base::k_most_named_open_files},
-};
-
-}  // namespace
-
-std::span<const LimitName> limit_names() noexcept {
-    return k_names;
+sandbox::LimitChanges read_limit_changes(ObjectReader& reader) {
+    sandbox::LimitChanges limits;
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table)
+        if (const auto value = reader.integer(limit.api, {limit.least, limit.most}))
+            limits.*limit.change = static_cast<std::uint32_t>(*value);
+    return limits;
 }
 
-LimitChanges ceilings_for(const Principal& principal, const LimitChanges& of_server) noexcept {
-    LimitChanges ceilings;
-    for (const LimitName& limit : k_names) {
+sandbox::LimitChanges ceilings_for(const Principal& principal,
+                                   const sandbox::LimitChanges& of_server) noexcept {
+    sandbox::LimitChanges ceilings;
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         const auto server = of_server.*limit.change;
         auto& ceiling = ceilings.*limit.change;
         ceiling = principal.ceilings.*limit.change;
         if (server)
             ceiling = std::min(ceiling.value_or(*server), *server);
         else if (!ceiling && principal.user_id)
-            ceiling = limit.user_ceiling;
+            ceiling = limit.ceiling;
     }
     return ceilings;
 }
 
-base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges& ceilings,
+base::Result<void> check_ceilings(const sandbox::LimitChanges& asked, const sandbox::LimitChanges& ceilings,
                                   std::string_view member) {
     const std::string within(member);
-    for (const LimitName& limit : k_names) {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         const auto value = asked.*limit.change;
         const auto ceiling = ceilings.*limit.change;
         if (value && ceiling && *value > *ceiling)
@@ -64,8 +44,8 @@ base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges&
     return {};
 }
 
-sandbox::Limits lowered_to(const LimitChanges& ceilings, sandbox::Limits limits) noexcept {
-    for (const LimitName& limit : k_names)
+sandbox::Limits lowered_to(const sandbox::LimitChanges& ceilings, sandbox::Limits limits) noexcept {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table)
         limits.*limit.value = std::min(limits.*limit.value, (ceilings.*limit.change).value_or(UINT32_MAX));
     return limits;
 }

@@ -44,7 +44,7 @@ struct SystemInfo {
     std::string default_agent;
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
     LimitSettings limits;                     // of one client
-    LimitChanges ceilings{};                  // of the limits that any request may ask for
+    sandbox::LimitChanges ceilings{};         // of the limits that any request may ask for
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;

@@ -33,9 +33,9 @@ std::optional<execution::Policy> read_policy(ObjectReader& reader) {
     return policy.has_value() ? std::optional(*policy) : std::nullopt;
 }
 
-void read_run_limits(ObjectReader& reader, std::uint32_t max_memory_mb, const LimitChanges& ceilings,
+void read_run_limits(ObjectReader& reader, std::uint32_t max_memory_mb, const sandbox::LimitChanges& ceilings,
                      execution::ExecutionRequest& request) {
-    LimitChanges asked;
+    sandbox::LimitChanges asked;
     if (const auto memory = reader.integer("memoryMb", execution_memory_range(max_memory_mb)))
         asked.memory_mb = static_cast<std::uint32_t>(*memory);
     if (const auto cpu = reader.integer("cpuPercent", k_execution_cpu_range))
@@ -148,7 +148,7 @@ void put_value(execution::CallAnswer& answer, execution::SplitJson& body) {
 }  // namespace
 
 base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of,
-                                            const LimitChanges& ceilings) {
+                                            const sandbox::LimitChanges& ceilings) {
     ObjectReader reader(body);
     ExecuteForm form;
     execution::ExecutionRequest& request = form.request;

@@ -12,7 +12,6 @@
 #include "core/execution/execution.hpp"
 #include "core/execution/heavy_checks.hpp"
 #include "core/execution/tool_set.hpp"
-#include "http/access/limit_changes.hpp"
 #include "http/wire/json_reader.hpp"
 
 namespace atl::http {
@@ -41,7 +40,7 @@ struct ExecuteForm {
 /// `ceilings` are those of the request's key. Memory and processor time that the body does not name are the
 /// defaults, or their ceilings if those are lower. Errors: invalid_field, unknown_field, limit_not_allowed.
 base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of,
-                                            const LimitChanges& ceilings = {});
+                                            const sandbox::LimitChanges& ceilings = {});
 /// `{tools}`. Errors: invalid_field, unknown_field.
 base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body);
 /// `{result | error: {message} | decision}`. Errors: as above.

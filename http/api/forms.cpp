@@ -37,19 +37,13 @@ std::optional<std::string> read_metadata(ObjectReader& reader) {
     return text;
 }
 
-std::optional<LimitChanges> read_limits(ObjectReader& reader, const LimitChanges& ceilings) {
+std::optional<sandbox::LimitChanges> read_limits(ObjectReader& reader,
+                                                 const sandbox::LimitChanges& ceilings) {
     const Json* value = reader.object("limits");
     if (value == nullptr)
         return std::nullopt;
     ObjectReader limits(*value, "limits.");
-    LimitChanges changes;
-    changes.memory_mb = read_u32(limits, "memoryMb", k_memory_mb_range);
-    changes.cpu_percent = read_u32(limits, "cpuPercent", k_cpu_percent_range);
-    changes.disk_mb = read_u32(limits, "diskMb", k_disk_mb_range);
-    changes.tmp_mb = read_u32(limits, "tmpMb", k_tmp_mb_range);
-    changes.max_processes = read_u32(limits, "maxProcesses", k_max_processes_range);
-    changes.max_sockets = read_u32(limits, "maxSockets", k_max_sockets_range);
-    changes.max_open_files = read_u32(limits, "maxOpenFiles", k_max_open_files_range);
+    const auto changes = read_limit_changes(limits);
     keep_error(reader, limits.finish());
     keep_error(reader, check_ceilings(changes, ceilings));
     return changes;
@@ -147,7 +141,8 @@ base::Result<std::string> read_idempotency_key(const Request& request) {
     return std::string(key);
 }
 
-base::Result<conversation::CreateRequest> read_create_form(const Json& body, const LimitChanges& ceilings,
+base::Result<conversation::CreateRequest> read_create_form(const Json& body,
+                                                           const sandbox::LimitChanges& ceilings,
                                                            const sandbox::Limits& defaults) {
     ObjectReader reader(body);
     conversation::CreateRequest request;
@@ -156,8 +151,9 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body, con
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
-    request.limits =
-        read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
+    request.limits = read_limits(reader, ceilings)
+                         .value_or(sandbox::LimitChanges{})
+                         .applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
     request.preview = read_preview(reader).applied_to({});
     request.tools.read_before_edit = read_tools(reader).value_or(false);
@@ -168,7 +164,8 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body, con
     return request;
 }
 
-base::Result<conversation::PatchRequest> read_patch_form(const Json& body, const LimitChanges& ceilings) {
+base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
+                                                         const sandbox::LimitChanges& ceilings) {
     ObjectReader reader(body);
     conversation::PatchRequest form;
     form.title =
@@ -185,15 +182,16 @@ base::Result<conversation::PatchRequest> read_patch_form(const Json& body, const
 }
 
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
-                                                                      const LimitChanges& ceilings,
+                                                                      const sandbox::LimitChanges& ceilings,
                                                                       const sandbox::Limits& defaults) {
     ObjectReader reader(body);
     conversation::Manager::SandboxRequest request;
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
-    request.limits =
-        read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
+    request.limits = read_limits(reader, ceilings)
+                         .value_or(sandbox::LimitChanges{})
+                         .applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
     request.preview = read_preview(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
@@ -203,7 +201,7 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
 }
 
 base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& body,
-                                                                 const LimitChanges& ceilings) {
+                                                                 const sandbox::LimitChanges& ceilings) {
     ObjectReader reader(body);
     conversation::SandboxPatch form;
     form.limits = read_limits(reader, ceilings);

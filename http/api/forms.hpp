@@ -11,8 +11,6 @@
 #include "core/conversation/manager.hpp"
 #include "core/conversation/types.hpp"
 #include "http/access/access.hpp"
-#include "http/access/limit_changes.hpp"
-#include "http/access/limit_ranges.hpp"
 #include "http/wire/json_reader.hpp"
 #include "http/wire/message.hpp"
 
@@ -38,14 +36,14 @@ base::Result<std::string> read_idempotency_key(const Request& request);
 /// `ceilings` are those of the request's key: a limit above its ceiling is refused (limit_not_allowed). A
 /// limit that the body does not name gets its value in `defaults`, or its ceiling if that is lower.
 base::Result<conversation::CreateRequest> read_create_form(const Json& body,
-                                                           const LimitChanges& ceilings = {},
+                                                           const sandbox::LimitChanges& ceilings = {},
                                                            const sandbox::Limits& defaults = {});
-base::Result<conversation::PatchRequest> read_patch_form(const Json& body, const LimitChanges& ceilings = {});
-base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
-                                                                      const LimitChanges& ceilings = {},
-                                                                      const sandbox::Limits& defaults = {});
+base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
+                                                         const sandbox::LimitChanges& ceilings = {});
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(
+    const Json& body, const sandbox::LimitChanges& ceilings = {}, const sandbox::Limits& defaults = {});
 base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& body,
-                                                                 const LimitChanges& ceilings = {});
+                                                                 const sandbox::LimitChanges& ceilings = {});
 /// What a token is for: a conversation's may be of any scope, and reads unless it says otherwise; a sandbox's
 /// is for its files, its terminal or its preview, and must say which; an execution's reads or chats.
 enum class TokenOf : std::uint8_t { conversation, sandbox, execution };

@@ -68,20 +68,12 @@ void add_parts(Schema& out) {
                  flag()}}),
         "How the filesystem tools work in a conversation's sandbox.");
     out["Limits"] = described(limits_schema(Members::required), "The limits of a sandbox.");
-    out["Enforcement"] = described(
-        object(
-            Members::required,
-            {{"filesystem", "What keeps it off the host's files: bubblewrap.", text()},
-             {"network", "netns: a network of its own. host: the host's.", text()},
-             {"syscalls", "What refuses system calls: seccomp.", text()},
-             {"uid", "private: a host uid of its own. shared: with the server's other sandboxes.", text()},
-             {"memory", "What limits memory: cgroup2, cgroup1, or none.", text()},
-             {"cpu", "What limits processor time: cgroup2, cgroup1, or none.", text()},
-             {"processes", "What limits processes: cgroup2, cgroup1, rlimit, or none.", text()},
-             {"sockets", "count: the server counts them and ends the sandbox.", one_of({"count", "none"})},
-             {"disk", "quota: the kernel refuses writes over the limit. check: the server measures.", text()},
-             {"tmp", "What limits /tmp: tmpfs, a file system in memory of this size.", text()}}),
-        "What enforces each limit on this host; `none`: nothing does.");
+    std::vector<Property> enforcement;
+    for (const sandbox::EnforcementEntry& entry : sandbox::k_enforcement_table)
+        enforcement.push_back({std::string(entry.api), std::string(entry.means),
+                               entry.api == "sockets" ? one_of({"count", "none"}) : text()});
+    out["Enforcement"] = described(object(Members::required, enforcement),
+                                   "What enforces each limit on this host; `none`: nothing does.");
     out["OpenPort"] = described(
         object(Members::required,
                {{"port", "Its number.", integer({1, 65'535})},

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "http/wire/json_reader.hpp"
 
@@ -15,7 +16,7 @@ using Schema = nlohmann::ordered_json;
 
 /// One property of an object.
 struct Property {
-    const char* name;
+    std::string name;
     std::string means;
     Schema schema;
 };
@@ -74,7 +75,7 @@ inline Schema any_of_these(std::initializer_list<Schema> schemas) {
 }
 
 /// An object of these properties; of optional ones those of `needed` have to be there all the same.
-inline Schema object(Members members, std::initializer_list<Property> properties,
+inline Schema object(Members members, const std::vector<Property>& properties,
                      std::initializer_list<const char*> needed = {}) {
     Schema out{{"type", "object"}};
     Schema names = Schema::array();
@@ -99,7 +100,7 @@ inline Schema described(Schema schema, std::string_view means) {
     return schema;
 }
 
-/// The six limits of a sandbox.
+/// An object of the limits of a sandbox.
 Schema limits_schema(Members members);
 
 // The groups of schemas, for component_schemas().

@@ -149,21 +149,11 @@ void add_message(Schema& out) {
 }  // namespace
 
 Schema limits_schema(Members members) {
-    return object(
-        members,
-        {{"memoryMb", "Memory of all processes together, in MB of 1,048,576 bytes.",
-          integer(k_memory_mb_range)},
-         {"cpuPercent", "Processor time, in percent of one core: 200 is two cores.",
-          integer(k_cpu_percent_range)},
-         {"diskMb", "The workspace, in MB of 1,048,576 bytes.", integer(k_disk_mb_range)},
-         {"tmpMb",
-          "The folder /tmp, in MB of 1,048,576 bytes. What is in it counts as memory, too. A changed limit "
-          "counts from the next start; a sandbox without a conversation, which starts once, refuses it.",
-          integer(k_tmp_mb_range)},
-         {"maxProcesses", "Processes at one time; threads count.", integer(k_max_processes_range)},
-         {"maxSockets", "Sockets of every family, of all processes together.", integer(k_max_sockets_range)},
-         {"maxOpenFiles", "Open files of each process. A change is as that of tmpMb.",
-          integer(k_max_open_files_range)}});
+    std::vector<Property> properties;
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table)
+        properties.push_back(
+            {std::string(limit.api), std::string(limit.means), integer({limit.least, limit.most})});
+    return object(members, properties);
 }
 
 void add_request_schemas(Schema& out) {

@@ -62,7 +62,7 @@ Schema histogram() {
 
 Schema ceilings() {
     Schema out = limits_schema(Members::required);
-    for (const LimitName& limit : limit_names()) {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         Schema& property = out["properties"][std::string(limit.api)];
         const std::string means = property["description"];
         property = described(nullable_counter(), means + " Null: no ceiling.");

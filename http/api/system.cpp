@@ -54,9 +54,9 @@ void write_default_limits(base::JsonWriter& json, const LimitSettings& limits) {
     json.end_object();
 }
 
-void write_ceilings(base::JsonWriter& json, const LimitChanges& ceilings) {
+void write_ceilings(base::JsonWriter& json, const sandbox::LimitChanges& ceilings) {
     json.begin_object();
-    for (const LimitName& limit : limit_names()) {
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
         json.key(limit.api);
         if (const auto ceiling = ceilings.*limit.change)
             json.number(*ceiling);

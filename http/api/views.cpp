@@ -7,13 +7,8 @@ namespace {
 
 void write_limits(base::JsonWriter& json, const sandbox::Limits& limits) {
     json.begin_object();
-    json.key("memoryMb").number(limits.memory_mb);
-    json.key("cpuPercent").number(limits.cpu_percent);
-    json.key("diskMb").number(limits.disk_mb);
-    json.key("tmpMb").number(limits.tmp_mb);
-    json.key("maxProcesses").number(limits.max_processes);
-    json.key("maxSockets").number(limits.max_sockets);
-    json.key("maxOpenFiles").number(limits.max_open_files);
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table)
+        json.key(limit.api).number(limits.*limit.value);
     json.end_object();
 }
 
@@ -61,16 +56,8 @@ void write_open_ports(base::JsonWriter& json, const conversation::PortUrls& port
 
 void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enforcement) {
     json.begin_object();
-    json.key("filesystem").string(enforcement.filesystem);
-    json.key("network").string(enforcement.network);
-    json.key("syscalls").string(enforcement.syscalls);
-    json.key("uid").string(enforcement.uid);
-    json.key("memory").string(enforcement.memory);
-    json.key("cpu").string(enforcement.cpu);
-    json.key("processes").string(enforcement.processes);
-    json.key("sockets").string(enforcement.sockets);
-    json.key("disk").string(enforcement.disk);
-    json.key("tmp").string(enforcement.tmp);
+    for (const sandbox::EnforcementEntry& entry : sandbox::k_enforcement_table)
+        json.key(entry.api).string(enforcement.*entry.by);
     json.end_object();
 }
 

@@ -2,7 +2,7 @@
 // place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
-import { actionsOf, connectionOf, enforcementOf, nameOf, statusOf } from './labels.mjs';
+import { actionsOf, connectionOf, enforcementOf, limitsOf, nameOf, statusOf } from './labels.mjs';
 import { Transcript } from './transcript.mjs';
 import { chooseTransport } from './transport.mjs';
 import { TranscriptView, h } from './view.mjs';
@@ -184,10 +184,7 @@ export class Chat {
         factsSummary.replaceChildren(h('span', `badge ${tone}`, summary));
         facts.dataset.tone = tone;
         const pairs = list.map(({ name, value, warning }) => [name, value, warning]);
-        const { limits } = conversation;
-        pairs.push(['memory limit', `${limits.memoryMb} MB`], ['CPU limit', `${limits.cpuPercent} %`]);
-        pairs.push(['disk limit', `${limits.diskMb} MB`], ['/tmp limit', `${limits.tmpMb} MB`], ['processes limit', `${limits.maxProcesses}`], ['sockets limit', `${limits.maxSockets}`]);
-        pairs.push(['agent', conversation.agent], ['generation', `${conversation.generation}`], ['id', conversation.id]);
+        pairs.push(...limitsOf(conversation.limits), ['agent', conversation.agent], ['generation', `${conversation.generation}`], ['id', conversation.id]);
         factsList.replaceChildren(
             ...pairs.map(([name, value, warning]) => {
                 const row = h('div');

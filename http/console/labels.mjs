@@ -27,8 +27,8 @@ export function statusOf({ status, statusReason, sandboxStatus }) {
 }
 
 /**
- * What holds and what does not: {summary, tone, facts: [{name, value, warning}]}. `notEnforced` is the server's own
- * sum, name -> why: what it names is never shown as good.
+ * The means that enforce each limit, and the gaps: {summary, tone, facts: [{name, value, warning}]}. `notEnforced` is the
+ * server's own sum, name -> why: a limit that it names is never shown as good.
  */
 export function enforcementOf(enforcement, notEnforced = {}) {
     const weak = { network: ['host'], uid: ['shared'], disk: ['check'] };
@@ -55,7 +55,17 @@ export function enforcementOf(enforcement, notEnforced = {}) {
     return { summary: `Isolated, but ${words.join('; ')}`, tone: 'warn', facts };
 }
 
-/** What the composer and the buttons may do. */
+/** The limits of a sandbox as [label, value]: `{memoryMb: 512}` is `[['memory limit', '512 MB']]`. */
+export function limitsOf(limits) {
+    const units = { Mb: ' MB', Percent: ' %' };
+    return Object.entries(limits).map(([name, value]) => {
+        const [, what, unit] = /^(?:max)?(.+?)(Mb|Percent)?$/.exec(name);
+        const words = what.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).trim();
+        return [`${words} limit`, `${value}${units[unit] ?? ''}`];
+    });
+}
+
+/** The actions that the composer and the buttons allow. */
 export function actionsOf(conversation, turnOpen) {
     const { status } = conversation;
     const over = status === 'ended';

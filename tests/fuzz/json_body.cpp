@@ -32,13 +32,8 @@ bool is_text(const std::string& text, std::size_t limit_bytes) {
 }
 
 void check_limits(const sandbox::Limits& limits) {
-    require(in(http::k_memory_mb_range, limits.memory_mb) &&
-                in(http::k_cpu_percent_range, limits.cpu_percent) &&
-                in(http::k_disk_mb_range, limits.disk_mb) && in(http::k_tmp_mb_range, limits.tmp_mb) &&
-                in(http::k_max_processes_range, limits.max_processes) &&
-                in(http::k_max_sockets_range, limits.max_sockets) &&
-                in(http::k_max_open_files_range, limits.max_open_files),
-            "limits are in their ranges");
+    for (const sandbox::LimitEntry& limit : sandbox::k_limit_table)
+        require(in({limit.least, limit.most}, limits.*limit.value), "limits are in their ranges");
 }
 
 template <class T>

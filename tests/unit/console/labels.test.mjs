@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { actionsOf, ago, enforcementOf, nameOf, statusOf } from '../../../http/console/labels.mjs';
+import { actionsOf, ago, enforcementOf, limitsOf, nameOf, statusOf } from '../../../http/console/labels.mjs';
 import { fragmentOf, readFragment } from '../../../http/console/store.mjs';
 
 const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', sockets: 'count', disk: 'quota', tmp: 'tmpfs' };
@@ -25,6 +25,10 @@ test('no sum is better than its parts: what the server names as not enforced is 
     assert.match(beyond.summary, /not enforced here: perUser/);
     // One workspace has the quota that others lack.
     assert.equal(enforcementOf(strong, { disk: 'measured' }).tone, 'good');
+});
+
+test('each limit has a label of plain words and a value with its unit', () => {
+    assert.deepEqual(limitsOf({ memoryMb: 512, cpuPercent: 50, maxOpenFiles: 64 }), [['memory limit', '512 MB'], ['cpu limit', '50 %'], ['open files limit', '64']]);
 });
 
 test('a conversation is named by its title, harmless and short, or by its agent and id', () => {

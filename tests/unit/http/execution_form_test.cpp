@@ -51,7 +51,7 @@ TEST_CASE("A program is read with all that it may have, and with defaults where 
 }
 
 TEST_CASE("Memory and processor time of a run keep the ceilings of the key") {
-    http::LimitChanges ceilings;
+    sandbox::LimitChanges ceilings;
     ceilings.memory_mb = 100;
     ceilings.cpu_percent = 50;
     const auto read = [&](const std::string& text, std::uint32_t max_memory_mb = 512) {

@@ -4,11 +4,13 @@
 
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/openapi.hpp"
+#include "http/api/views.hpp"
 
 namespace forms_test {
 
 using namespace atl::http;
 using atl::base::Errc;
+using atl::sandbox::LimitChanges;
 
 namespace {
 
@@ -86,7 +88,7 @@ TEST_CASE("a create request is read whole") {
     CHECK(request->metadata == R"({"a":[1]})");
     CHECK(request->env == atl::sandbox::Environment{{"A", "1"}});
     CHECK(request->limits.memory_mb == 64);
-    CHECK(request->limits.cpu_percent == atl::base::k_default_cpu_percent);
+    CHECK(request->limits.cpu_percent == atl::sandbox::Limits().cpu_percent);
     CHECK(request->network == atl::sandbox::NetworkMode::host);
     CHECK(request->idle_seconds == 0U);
     CHECK(request->ttl_seconds == 60U);
@@ -257,7 +259,7 @@ TEST_CASE("a limit above its ceiling is refused by name, and one that is not nam
     ceilings.max_processes = 4000;
     const auto read = [&](const std::string& text) { return read_create_form(*parse_json(text), ceilings); };
     CHECK(read("{}")->limits.memory_mb == 512);
-    CHECK(read("{}")->limits.max_processes == atl::base::k_default_max_processes);
+    CHECK(read("{}")->limits.max_processes == atl::sandbox::Limits().max_processes);
     CHECK(read(R"({"limits":{"memoryMb":512,"maxProcesses":4000,"diskMb":1048576}})").has_value());
     for (const char* text :
          {R"({"limits":{"memoryMb":513}})", R"({"limits":{"diskMb":1,"memoryMb":1048576}})"}) {
@@ -281,8 +283,8 @@ TEST_CASE("ceilings are the lower of the server's and the key's, and a user's ke
     LimitChanges server;
     CHECK(ceilings_for(key, server) == LimitChanges{});
     key.user_id = "ann";
-    CHECK(ceilings_for(key, server).memory_mb == atl::base::k_user_memory_mb);
-    CHECK(ceilings_for(key, server).max_processes == atl::base::k_user_max_processes);
+    CHECK(ceilings_for(key, server).memory_mb == 8192);
+    CHECK(ceilings_for(key, server).max_processes == 1024);
     key.ceilings.memory_mb = 100'000;
     CHECK(ceilings_for(key, server).memory_mb == 100'000);
     server.memory_mb = 20'000;
@@ -293,8 +295,23 @@ TEST_CASE("ceilings are the lower of the server's and the key's, and a user's ke
     CHECK(ceilings_for(key, server).memory_mb == 64);
     key.user_id.reset();
     CHECK(ceilings_for(key, server).cpu_percent == std::nullopt);
-    // Every limit that a request can name has a row.
-    CHECK(limit_names().size() == component_schemas()["LimitChanges"]["properties"].size());
+}
+
+TEST_CASE("every limit of the table can be named by a request within its range, and is shown by its name") {
+    for (const atl::sandbox::LimitEntry& limit : atl::sandbox::k_limit_table) {
+        const auto read = [&](std::uint64_t value) {
+            return read_patch_form({{"limits", {{limit.api, value}}}});
+        };
+        INFO(limit.api);
+        for (const std::uint32_t value : {limit.least, limit.most})
+            CHECK(read(value)->limits.value().*limit.change == value);
+        CHECK(read(limit.least - 1).has_error());
+        CHECK(read(limit.most + 1ULL).has_error());
+        atl::conversation::Manager::SandboxView view;
+        view.record.limits.*limit.value = limit.most;
+        const auto shown = parse_json(sandbox_json(view, {}));
+        CHECK(shown->at("limits").at(std::string(limit.api)) == limit.most);
+    }
 }
 
 }  // namespace forms_test
