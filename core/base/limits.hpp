@@ -11,7 +11,7 @@ namespace atl::base {
 // HTTP: bounds on the input of a client.
 inline constexpr std::size_t k_max_body_bytes = 1024 * 1024;
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
-// Of each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
+// For each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
 // the bytes that are read ahead beyond a message head.
 inline constexpr std::size_t k_free_body_bytes = 16 * 1024;
 inline constexpr std::size_t k_read_ahead_bytes = 16 * 1024;
@@ -92,7 +92,7 @@ inline constexpr std::size_t k_max_streams_per_key = 1024;
 inline constexpr std::size_t k_requests_per_second = 1000;
 inline constexpr std::size_t k_request_burst_seconds = 2;  // of requests that may come at once
 inline constexpr std::size_t k_failed_logins_per_minute = 60;
-// Of each kind of rate; a bucket takes about 100 bytes.
+// For each kind of rate; a bucket takes about 100 bytes.
 inline constexpr std::size_t k_max_rate_buckets = 16 * 1024;
 inline constexpr std::size_t k_max_frames_over_limit = 100;  // in a row, then a WebSocket is closed
 inline constexpr std::size_t k_max_forwarded_hops = 32;
@@ -126,13 +126,13 @@ inline constexpr std::size_t k_max_frame_bytes = 64UL * 1024;
 // Bytes for stdin that the host may send at first; what the guest has passed on it grants again.
 inline constexpr std::size_t k_input_window_bytes = 64UL * 1024;
 static_assert(k_input_window_bytes <= k_max_frame_bytes);
-// What a reader lets wait in the write queue of a stream to the guest (bridge/stream.hpp).
+// The bytes that a reader lets wait in the write queue of a stream to the guest (bridge/stream.hpp).
 inline constexpr std::size_t k_stream_queue_bytes = 256UL * 1024;
 static_assert(k_max_frame_bytes <= k_stream_queue_bytes);
 inline constexpr std::chrono::seconds k_start_deadline{10};
 inline constexpr std::chrono::seconds k_control_reply_deadline{5};
 
-// What `shell` keeps of a turn for the next one: its directory and its exported variables.
+// The state that `shell` keeps of a turn for the next one: its directory and its exported variables.
 inline constexpr std::size_t k_max_shell_state_bytes = 64 * 1024;
 static_assert(k_max_env_bytes < k_max_shell_state_bytes);
 
@@ -184,7 +184,7 @@ inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
 // A line costs at least this much of that pace, however short it is.
 inline constexpr std::size_t k_paced_line_bytes = 256;
 inline constexpr std::size_t k_max_protocol_complaints = 10;
-// What a complaint quotes of a line, and of a name in it.
+// The bytes that a complaint quotes of a line, and of a name in it.
 inline constexpr std::size_t k_quoted_line_bytes = 120;
 inline constexpr std::size_t k_quoted_name_bytes = 64;
 
@@ -192,7 +192,7 @@ inline constexpr std::size_t k_quoted_name_bytes = 64;
 inline constexpr std::size_t k_sandbox_log_bytes = 64 * 1024;
 inline constexpr std::size_t k_log_tail_bytes = 2048;
 inline constexpr std::size_t k_sandbox_log_line_bytes = 4096;
-// Of all sandboxes without processes, together.
+// The logs of all sandboxes without processes, together.
 inline constexpr std::size_t k_retired_sandbox_log_bytes = 4UL * 1024 * 1024;
 static_assert(k_sandbox_log_line_bytes < k_sandbox_log_bytes);
 static_assert(k_sandbox_log_bytes < k_retired_sandbox_log_bytes);
@@ -214,9 +214,9 @@ inline constexpr std::size_t k_groups_made_ahead = 4;
 // and not more often than this. One processor fills unread sockets at up to 3 GB/s (measured).
 inline constexpr std::chrono::milliseconds k_socket_count_interval{25};
 inline constexpr std::chrono::microseconds k_socket_count_cpu{20'000};
-// Where the host does not account processor time.
+// The interval where the host does not account processor time.
 inline constexpr std::chrono::milliseconds k_blind_socket_count_interval{100};
-// One count takes about 2 us.
+// A count takes about 2 us.
 inline constexpr std::size_t k_socket_counts_per_handler = 256;
 // The kernel charges the buffer of an AF_NETLINK socket to no cgroup: 208 KiB each with the default size.
 inline constexpr std::uint32_t k_max_netlink_sockets = 256;
@@ -236,10 +236,10 @@ inline constexpr std::uint64_t k_socket_weight_bytes = 256UL * 1024;
 inline constexpr std::size_t k_sizes_per_handler = 32;
 // An idle sandbox may be ended for another one after this.
 inline constexpr std::chrono::seconds k_default_evict_idle{30};
-// One start evicts at most this many sandboxes: if something else on the host takes the memory, no eviction
+// A start evicts at most this many sandboxes: if something else on the host takes the memory, no eviction
 // helps.
 inline constexpr std::size_t k_max_evictions_per_start = 4;
-// Of a sandbox's memory limit: beyond this share its conversation is warned, not more often than this.
+// Beyond this share of a sandbox's memory limit its conversation is warned, not more often than this.
 inline constexpr std::uint64_t k_memory_warning_percent = 80;
 inline constexpr std::chrono::seconds k_memory_warning_interval{60};
 inline constexpr std::chrono::seconds k_process_warning_interval{60};

@@ -162,8 +162,7 @@ void StandaloneSandboxes::arm_time_to_live(const sandbox::Record& record) {
 }
 
 void StandaloneSandboxes::get(const std::string& id, Reply<SandboxView> reply) const {
-    // One that lives or is loaded is known better than the store knows it. Those of the pool are nobody's
-    // yet.
+    // Memory is newer than the store. Sandboxes of the pool have no owner yet.
     const sandbox::Record* const known = context_.sandboxes.find(id);
     if (known != nullptr && known->conversation_id.empty()) {
         if (own_.contains(id))
@@ -184,7 +183,7 @@ void StandaloneSandboxes::get(const std::string& id, Reply<SandboxView> reply) c
         });
 }
 
-// Asked for each request of a preview: of one that lives without a look at the store.
+// Each request of a preview asks this, so a living sandbox is answered without the store.
 void StandaloneSandboxes::preview(const std::string& id, Reply<PreviewView> reply) const {
     const sandbox::Record* const known = context_.sandboxes.find(id);
     if (known != nullptr && known->conversation_id.empty() && !own_.contains(id))
@@ -251,7 +250,7 @@ void StandaloneSandboxes::log(const std::string& id, std::uint64_t after,
                               std::optional<sandbox::LogStream> only, Reply<sandbox::LogPage> reply) const {
     if (auto page = context_.sandboxes.logs().read(id, after, only))
         return reply(std::move(*page));
-    // One that nothing was started of in this run of the server has no log yet.
+    // A sandbox without a start in this run of the server has no log yet.
     get(id, [after, reply](const base::Result<SandboxView>& found) {
         if (!found)
             return reply(found.error());

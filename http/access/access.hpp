@@ -16,7 +16,7 @@
 
 namespace atl::http {
 
-/// What a principal may do with what it may open. A token of a conversation is for `read` or `chat`, a token
+/// The actions that a principal is allowed. A token of a conversation is for `read` or `chat`, a token
 /// of a sandbox for `files`, `terminal` or `preview`.
 enum class Scope : std::uint8_t {
     full,      // a key
@@ -27,7 +27,7 @@ enum class Scope : std::uint8_t {
     preview    // a token: see what listens inside, at the addresses of previews; no route
 };
 
-/// Whether a credential with the scope `has` opens what needs the scope `needed`.
+/// True if a credential with the scope `has` opens a route that needs the scope `needed`.
 constexpr bool includes(Scope has, Scope needed) noexcept {
     return has == Scope::full || has == needed || (has == Scope::chat && needed == Scope::read);
 }
@@ -45,9 +45,9 @@ struct Principal {
     // When the credential expires: the server then ends the streams that it opened. max: never.
     base::SteadyTime expires_at = base::SteadyTime::max();
 
-    /// Whether everything is open to it.
+    /// True for a key without a user, to which everything is open.
     bool unrestricted() const noexcept { return !user_id && scope == Scope::full; }
-    /// Whether a stream token made it, whose bearer is not known.
+    /// True for a stream token, whose bearer is not known.
     bool is_token() const noexcept { return scope != Scope::full; }
 };
 
@@ -63,7 +63,7 @@ class KeyStore {
     virtual ~KeyStore() = default;
     /// The holder of this key; nothing if no key of the store matches now.
     virtual std::optional<Principal> find(std::string_view key) = 0;
-    /// Whether a key of the store stands in `text`, whatever is around it.
+    /// True if `text` contains a key of the store.
     virtual bool is_in(std::string_view text) = 0;
 };
 
@@ -77,8 +77,7 @@ class Authenticator {
     /// token_expired, token_mismatch. It asks neither whether there is such a thing nor which scope the route
     /// needs.
     virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
-    /// Whether a key stands in `text`, as it is or percent-encoded (RFC 3986 section 2.1), whatever is around
-    /// it.
+    /// True if `text` contains a key, as it is or percent-encoded (RFC 3986 section 2.1).
     virtual bool is_key_in(std::string_view text) const = 0;
 };
 
@@ -114,10 +113,10 @@ class KeyAuthenticator final : public Authenticator {
 /// The credential that a request carries, empty if none. Authorization counts before X-API-Key.
 std::string_view credential(const Request& request) noexcept;
 
-/// Whether a listener can be reached from other machines.
+/// The places from which a listener can be reached.
 enum class Reach : std::uint8_t { loopback, network, unix_socket };
 
-/// Whether `host`, without port, is "localhost" or a name below it (RFC 6761 section 6.3).
+/// True if `host`, without port, is "localhost" or a name below it (RFC 6761 section 6.3).
 bool is_localhost(std::string_view host) noexcept;
 
 /// `host`, without port, as check_host() compares it: an IPv6 address in brackets in its shortest form, any
@@ -131,11 +130,11 @@ std::string comparable_host(std::string_view host);
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed);
 
-/// Whether this is an origin of the web as browsers send it (RFC 6454 section 7): http or https, a host,
-/// perhaps a port, nothing else. "null" is every sandboxed page; extensions and files have other schemes.
+/// True for an origin of the web as browsers send it (RFC 6454 section 7): http or https, a host, perhaps a
+/// port, nothing else. "null" is every sandboxed page; extensions and files have other schemes.
 bool is_web_origin(std::string_view origin) noexcept;
 
-/// Whether the operator lets pages of `origin` ask; "" is none.
+/// True if the operator lets pages of `origin` ask; "" is no origin.
 bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
 
 /// The server's address as the client sees it: from its proxy, or else from the request.

@@ -45,7 +45,8 @@ Error invalid(const Error& why) {
     return {Errc::invalid_field, why.detail()};
 }
 
-/// Whether what begins as new_key() does goes on so. No id has a `_`, so texts of this form do not overlap.
+/// True if `text`, which begins as a new_key() does, has its form. No id has a `_`, so texts of this form do
+/// not overlap.
 bool has_form_of_key(std::string_view text) noexcept {
     for (std::size_t at = k_key_prefix.size(); at < k_key_bytes; at += base::k_id_length) {
         if (!base::is_id(text.substr(at, base::k_id_length)))

@@ -79,7 +79,7 @@ base::Result<void> change_key_file(const std::filesystem::path& path, const KeyC
 /// The keys of the file, none if it is not there. Errors: storage_failed, invalid_field.
 base::Result<std::vector<ApiKey>> read_key_file(const std::filesystem::path& path);
 
-/// Whether `text` may be a label or the user of a key: 1 to `limit_bytes` of UTF-8 without control
+/// True if `text` may be a label or the user of a key: 1 to `limit_bytes` of UTF-8 without control
 /// characters.
 bool is_key_text(std::string_view text, std::size_t limit_bytes) noexcept;
 

@@ -129,7 +129,7 @@ execution::CallAnswer read_answer(ObjectReader& reader) {
     return answer;
 }
 
-/// What was beside the value.
+/// The members beside the value.
 base::Result<Json> rest_of(const execution::SplitJson& body) {
     if (body.rest.size() > k_max_answer_rest_bytes)
         return Error(Errc::invalid_field, "Beside `result`, an answer has " +

@@ -1,5 +1,5 @@
-// Forms of code mode: what a request to run a program says, what is answered to a call, what a client sends
-// over an execution's WebSocket. Not here: whether there is such an engine, whose execution it is.
+// Forms of code mode: requests to run a program, answers to calls, frames that clients send over an
+// execution's WebSocket. Not here: the choice of the engine, the owner of an execution.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ inline IntRange execution_memory_range(std::uint32_t most_mb) {
     return {base::k_least_execution_memory_mb, most_mb};
 }
 
-/// Whether the route offers the tools of a sandbox.
+/// Says if the route offers the tools of a sandbox.
 enum class SandboxTools : std::uint8_t { none, offered };
 
 struct ExecuteForm {
@@ -46,8 +46,8 @@ base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body
 /// `{result | error: {message} | decision}`. Errors: as above.
 base::Result<execution::CallAnswer> read_call_answer(const Json& body);
 
-/// Whether an answer takes longer to parse than the loop has time for: it is split at this member, and then
-/// read. What it has beside that is bounded.
+/// True for an answer that takes longer to parse than the loop has time for: it is split at this member, and
+/// then read. Its other members are bounded.
 inline bool is_long_answer(std::string_view text) {
     return text.size() > base::k_small_answer_bytes;
 }

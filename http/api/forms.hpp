@@ -29,7 +29,7 @@ struct TokenForm {
     Scope scope = Scope::read;
 };
 
-/// The member `env`: an object of strings. What it may name, sandbox::check_env() says.
+/// The member `env`: an object of strings. sandbox::check_env() says which names it may have.
 sandbox::Environment read_env(ObjectReader& reader);
 /// The Idempotency-Key of a request; empty if it has none. Errors: invalid_request.
 base::Result<std::string> read_idempotency_key(const Request& request);
@@ -44,8 +44,8 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(
     const Json& body, const sandbox::LimitChanges& ceilings = {}, const sandbox::Limits& defaults = {});
 base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& body,
                                                                  const sandbox::LimitChanges& ceilings = {});
-/// What a token is for: a conversation's may be of any scope, and reads unless it says otherwise; a sandbox's
-/// is for its files, its terminal or its preview, and must say which; an execution's reads or chats.
+/// The subject of a token. A conversation's may be of any scope, `read` by default; a sandbox's is for its
+/// files, its terminal or its preview, and must name one; an execution's reads or chats.
 enum class TokenOf : std::uint8_t { conversation, sandbox, execution };
 base::Result<TokenForm> read_token_form(const Json& body, TokenOf of);
 base::Result<conversation::PauseMode> read_pause_form(const Json& body);
@@ -61,8 +61,9 @@ struct ClientFrame {
     std::string id;  // as the text of JSON; empty: none
 };
 base::Result<ClientFrame> read_client_frame(const Json& body);
-/// The text of the frame's `id`, also of a frame that is wrong otherwise. Nothing if it has none, or one that
-/// is neither a string of 1 to k_max_frame_id_bytes bytes nor an integer up to k_max_frame_id of either sign.
+/// The text of the frame's `id`, also of a frame that is wrong otherwise. Nothing if it has none, or an id
+/// that is neither a string of 1 to k_max_frame_id_bytes bytes nor an integer up to k_max_frame_id of either
+/// sign.
 std::optional<std::string> frame_id(const Json& body);
 
 }  // namespace atl::http

@@ -14,7 +14,7 @@ namespace atl::http {
 
 using Schema = nlohmann::ordered_json;
 
-/// One property of an object.
+/// A property of an object.
 struct Property {
     std::string name;
     std::string means;
@@ -45,7 +45,7 @@ inline Schema nullable_text() {
 inline Schema time() {
     return Schema{{"type", "string"}, {"format", "date-time"}};
 }
-/// Of any members: without `additionalProperties` generators of clients take it for one that has none.
+/// An object of any members: without `additionalProperties` generators of clients give it none.
 inline Schema any_object() {
     return Schema{{"type", "object"}, {"additionalProperties", true}};
 }
@@ -108,12 +108,12 @@ void add_request_schemas(Schema& out);
 void add_resource_schemas(Schema& out);
 void add_report_schemas(Schema& out);   // usage and log of a sandbox
 void add_exec_schemas(Schema& out);     // programs that a request waits for
-void add_process_schemas(Schema& out);  // and those that outlive it
+void add_process_schemas(Schema& out);  // programs that outlive the request
 void add_file_schemas(Schema& out);
 void add_tool_schemas(Schema& out);
 void add_execution_schemas(Schema& out);
 void add_event_schemas(Schema& out);  // Event, and a schema for each of its types
-void add_frame_schemas(Schema& out);  // what goes over streams and WebSockets
+void add_frame_schemas(Schema& out);  // frames of streams and WebSockets
 void add_server_schemas(Schema& out);
 
 }  // namespace atl::http

@@ -120,7 +120,7 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
 void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxView& view,
                    const PublicUrl& url) {
     const auto& record = view.record;
-    // One without a conversation has one generation.
+    // A sandbox without a conversation has one generation.
     const bool has_ended = record.conversation_id.empty() && (view.status == sandbox::Status::terminated ||
                                                               view.status == sandbox::Status::failed);
     json.begin_object();

@@ -27,7 +27,7 @@ Error stopped(const PreviewView& view) {
     return {Errc::paused, "The conversation of this preview is paused."};
 }
 
-// What is asked for is no preview, or none any more, or none for the one who asks; or it is no request.
+// Refusals that count against the address: no such preview, an ended one, no access, a malformed request.
 bool is_charged(Errc why) {
     constexpr std::array k_charged{Errc::not_found,          Errc::preview_ended,    Errc::host_not_allowed,
                                    Errc::invalid_request,    Errc::preview_private,  Errc::port_not_public,
@@ -36,14 +36,14 @@ bool is_charged(Errc why) {
     return std::find(k_charged.begin(), k_charged.end(), why) != k_charged.end();
 }
 
-// Whether Authorization is what the API would look for a key in.
+// True if the API would look for a key in Authorization.
 bool has_bearer(const Request& request) {
     constexpr std::string_view k_scheme = "Bearer ";
     return iequals(request.header("Authorization").substr(0, k_scheme.size()), k_scheme);
 }
 
-// By which a browser goes to a page, or renews a service worker, which answers navigations itself. A page can
-// give each of these fields to what it fetches, but for Sec-Fetch-Mode and -Dest.
+// True for requests by which a browser goes to a page, or renews a service worker, which answers navigations
+// itself. A page can give each of these fields to what it fetches, but for Sec-Fetch-Mode and -Dest.
 bool shows_page(const Request& request) {
     const std::string_view destination = request.header("Sec-Fetch-Dest");
     const bool is_update = request.method == Method::get &&
@@ -52,7 +52,7 @@ bool shows_page(const Request& request) {
     return is_update || is_navigation(request);
 }
 
-// Whether one who has a pass, or has none, may see the port.
+// Errors: port_not_public or preview_private, if the visitor may not see the port.
 base::Result<void> check_access(const sandbox::PreviewSettings& settings, std::uint16_t port, bool has_pass) {
     if (base::is_reserved_port(port))
         return Error(Errc::port_not_public, "The server holds this port itself.");
@@ -143,8 +143,9 @@ base::Result<PreviewName> PreviewService::name_of(const Request& request) const 
     return PreviewName{std::move(owner), std::nullopt};
 }
 
-/// Whether browsers may keep what another sandbox left for the same port. Each answer has them forget it
-/// until one to shows_page() has gone out: of a page that lies in their cache only the rest is asked for.
+/// True while browsers may keep data of another sandbox that had the same port. Each answer has them forget
+/// it until an answer to shows_page() has gone out: a browser that has the page in its cache asks for the
+/// rest of it alone.
 bool PreviewService::must_forget(const Request& request) const {
     const auto port = settings_.names ? std::nullopt : loopback_port(request.authority);
     return port && conversations_.preview_ports().is_stale(*port);
@@ -213,7 +214,7 @@ base::Task<base::Result<void>> PreviewService::async_wake(RequestContext& contex
 
 base::Result<Response> PreviewService::answer_now(const RequestContext& context, const PreviewName& name,
                                                   const PreviewView& view) {
-    // One with the host's network has no ports of its own.
+    // A sandbox with the host's network has no ports of its own.
     if (view.network != sandbox::NetworkMode::none)
         return Error(Errc::not_found, "This sandbox has no preview.");
     const Request& request = context.request;
@@ -227,9 +228,10 @@ base::Result<Response> PreviewService::answer_now(const RequestContext& context,
         return allowed.error();
     if (view.status != Status::ready)
         return stopped(view);
-    // What needs a pass ends with it; what does not ends when it would need one.
+    // A response that needs a pass ends with it; any other ends when the settings change so that it needs
+    // one.
     const bool needs_pass = check_access(view.settings, port, false).has_error();
-    // A page that asks whether somebody listens is no visit.
+    // The waiting page's question for a listener is no visit.
     OpenPreviews::Visit visit{name.sandbox_id, port, needs_pass, PreviewWaker::may_wake(request)};
     Response response = relay(context, std::move(visit), view);
     if (needs_pass)
@@ -237,7 +239,7 @@ base::Result<Response> PreviewService::answer_now(const RequestContext& context,
     return response;
 }
 
-// Not while it is being frozen or ended.
+// False while the sandbox is being frozen or ended.
 bool PreviewService::is_up(const std::string& sandbox_id) const {
     return conversations_.operations_of_living(sandbox_id) != nullptr;
 }

@@ -125,7 +125,7 @@ void PreviewWaker::end(const std::string& sandbox_id, const Result<void>& result
     const auto ended = waking_.extract(sandbox_id);
     if (ended.empty())
         return;
-    // Else those that cannot be woken would keep the others from it.
+    // Sandboxes that cannot be woken must not use up the wakes of a minute.
     if (result.has_error())
         counted_.erase({ended.mapped().begun, sandbox_id});
     for (const auto& waiter : ended.mapped().waiters) {

@@ -58,7 +58,7 @@ class PreviewWaker {
     base::Timers& timers_;
     const std::uint32_t wakes_per_minute_;
     const Wake wake_;
-    // Those of the last minute that go on or went well, by when they began.
+    // The wakes of the last minute that go on or went well, by the time of their begin.
     std::set<std::pair<base::SteadyTime, std::string>> counted_;
     std::unordered_map<std::string, base::SteadyTime> begun_;  // in the last pause, whatever became of it
     std::deque<std::string> begun_by_time_;                    // the same, the oldest first

@@ -123,7 +123,7 @@ constexpr std::string_view k_page =
     "<meta name=\"viewport\" content=\"width=device-width\"><style>{2}</style></head>"
     "<body><h1>{0}</h1><p id=\"what\"{4}>{1}</p>\n<script>{3}</script></body></html>\n";
 
-// As Content Security Policy Level 3 section 2.3.1 names the text of an element.
+// The name of an element's text in a policy (Content Security Policy Level 3 section 2.3.1).
 std::string source_of(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
     unsigned size = 0;
