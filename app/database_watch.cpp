@@ -6,7 +6,7 @@
 #include "app/backup_lock.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "fs-guard/orphans.hpp"
 
 namespace atl::app {

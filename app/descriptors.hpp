@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "core/base/error.hpp"
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::app {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::app {
 namespace {

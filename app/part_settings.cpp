@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "app/agents_file.hpp"
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"

@@ -10,8 +10,8 @@
 #include "bridge/event_shape.hpp"
 #include "bridge/json_scan.hpp"
 #include "bridge/protocol.hpp"
-#include "core/base/limits.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/guest_limits.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::bridge {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/limits.hpp"
+#include "core/plain/guest_limits.hpp"
 
 namespace atl::bridge {
 

@@ -8,7 +8,7 @@
 
 #include "bridge/line_reader.hpp"
 #include "bridge/reply_line.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/operations.hpp"
 
 namespace atl::bridge {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json_text.hpp"
-#include "core/base/limits.hpp"
+#include "core/plain/guest_limits.hpp"
+#include "core/plain/json_text.hpp"
 
 namespace atl::bridge {
 

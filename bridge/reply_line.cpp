@@ -6,8 +6,8 @@
 
 #include "bridge/json_scan.hpp"
 #include "bridge/protocol.hpp"
-#include "core/base/preview_limits.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/preview_limits.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::bridge {
 namespace {

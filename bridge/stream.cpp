@@ -9,7 +9,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::bridge {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "bridge/json_scan.hpp"
 #include "bridge/protocol.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::bridge {
 namespace {

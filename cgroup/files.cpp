@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::cgroup {
 namespace {

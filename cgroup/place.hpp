@@ -12,7 +12,7 @@
 
 #include "cgroup/hierarchy.hpp"
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::cgroup {
 

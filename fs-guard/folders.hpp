@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::fs_guard {
 

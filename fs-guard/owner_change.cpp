@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "fs-guard/folders.hpp"
 
 namespace atl::fs_guard {

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::fs_guard {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/limits.hpp"
+#include "core/plain/guest_limits.hpp"
 
 namespace atl::guest {
 

@@ -12,8 +12,7 @@
 #include "bridge/guest/children.hpp"
 #include "bridge/guest/leftovers.hpp"
 #include "bridge/guest/loop.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
 

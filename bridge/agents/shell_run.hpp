@@ -13,7 +13,7 @@
 #include "bridge/agents/runtime.hpp"
 #include "bridge/agents/shell_state.hpp"
 #include "bridge/guest/process_tree.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 

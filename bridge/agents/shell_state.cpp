@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/limits.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/sandbox/inner_paths.hpp"
+#include "core/plain/guest_limits.hpp"
+#include "core/plain/inner_paths.hpp"
 
 namespace atl::guest {
 namespace {
@@ -33,7 +31,7 @@ bool rules_the_shell(std::string_view name) {
 }
 
 bool is_injected(std::string_view name) {
-    const auto& injected = sandbox::k_injected_variables;
+    const auto& injected = base::k_injected_variables;
     return std::find(injected.begin(), injected.end(), name) != injected.end();
 }
 
@@ -75,7 +73,7 @@ std::optional<ShellState> parse_shell_state(std::string_view told) {
 }
 
 void add_injected(std::vector<std::string>& environment) {
-    for (const std::string_view name : sandbox::k_injected_variables)
+    for (const std::string_view name : base::k_injected_variables)
         if (const char* const value = getenv(std::string(name).c_str()))
             environment.emplace_back(std::string(name) + '=' + value);
 }

@@ -10,8 +10,7 @@
 #include <string_view>
 #include <vector>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::guest {
 
@@ -25,7 +24,7 @@ struct ShellState {
 /// not count. None if `told` is not of that form: a directory that is no absolute path, a name that is no
 /// name. Variables that each shell makes anew (`_`, SHLVL), those that rule how a bash runs a message
 /// (BASH_ENV, SHELLOPTS, BASHOPTS, POSIXLY_CORRECT), those of the program below and those that the server
-/// sets (sandbox::k_injected_variables) are left out.
+/// sets (base::k_injected_variables) are left out.
 std::optional<ShellState> parse_shell_state(std::string_view told);
 /// Adds what the server set, as the guest has it: no message changes that for the next one.
 void add_injected(std::vector<std::string>& environment);

@@ -21,10 +21,10 @@
 #include "core/base/execution_limits.hpp"
 #include "core/base/histogram.hpp"
 #include "core/base/task.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/execution/fair_queue.hpp"
 #include "core/execution/heavy_checks.hpp"
 #include "core/isolation/fd_watch.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::bridge::checker {
 

@@ -1,7 +1,7 @@
 #include "bridge/guest/command.hpp"
 
 #include "bridge/json_scan.hpp"
-#include "core/base/limits.hpp"
+#include "core/plain/guest_limits.hpp"
 
 namespace atl::guest {
 namespace {

@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "bridge/protocol.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
 

@@ -3,8 +3,7 @@
 #include <optional>
 
 #include "bridge/json_scan.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::guest {
 namespace {

@@ -11,8 +11,7 @@
 
 #include "bridge/guest/log.hpp"
 #include "bridge/protocol.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
 namespace {

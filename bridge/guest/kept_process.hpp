@@ -16,8 +16,7 @@
 #include "bridge/guest/output_ring.hpp"
 #include "bridge/guest/program_request.hpp"
 #include "bridge/guest/terminal.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
 

@@ -7,9 +7,8 @@
 #include <array>
 #include <charconv>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/preview_limits.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/preview_limits.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::guest {
 namespace {

@@ -8,8 +8,7 @@
 #include <functional>
 #include <vector>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::guest {
 

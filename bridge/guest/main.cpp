@@ -11,7 +11,7 @@
 
 #include "bridge/guest/guest.hpp"
 #include "bridge/guest/spawn.hpp"
-#include "core/base/limits.hpp"
+#include "core/plain/guest_limits.hpp"
 
 namespace {
 

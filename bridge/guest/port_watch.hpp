@@ -12,8 +12,7 @@
 #include "bridge/guest/children.hpp"
 #include "bridge/guest/listening_ports.hpp"
 #include "bridge/guest/loop.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::guest {
 

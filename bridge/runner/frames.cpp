@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/base/execution_limits.hpp"
-#include "core/base/json_text.hpp"
-#include "core/base/utf8.hpp"
 #include "core/execution/json_depth.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::bridge::runner {
 namespace {

@@ -7,7 +7,7 @@
 #include "bridge/runner/frames.hpp"
 #include "core/base/execution_limits.hpp"
 #include "core/base/ids.hpp"
-#include "core/sandbox/inner_paths.hpp"
+#include "core/plain/inner_paths.hpp"
 
 namespace atl::bridge::runner {
 namespace {
@@ -22,7 +22,7 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
         : observer_(&observer), engine_(engine.name), long_frames_(long_frames) {
         sandbox::RunSpec run;
         run.argv = engine.argv;
-        run.directory = sandbox::k_inner_agent_dir;
+        run.directory = base::k_inner_agent_dir;
         run.env = engine.env;
         run.stdin_kind = sandbox::RunSpec::Stdin::pipe;
         run_ = operations.run(run, *this);

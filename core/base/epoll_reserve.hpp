@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::base {
 

@@ -6,7 +6,7 @@
 
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::base {
 namespace {

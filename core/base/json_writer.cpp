@@ -4,8 +4,8 @@
 
 #include <iterator>
 
-#include "core/base/json_text.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::base {
 void JsonWriter::separate() {

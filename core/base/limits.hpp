@@ -6,10 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/plain/guest_limits.hpp"
+
 namespace atl::base {
 
 // HTTP: bounds on the input of a client.
-inline constexpr std::size_t k_max_body_bytes = 1024 * 1024;
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
 // For each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
 // the bytes that are read ahead beyond a message head.
@@ -99,7 +100,6 @@ inline constexpr std::size_t k_max_forwarded_hops = 32;
 static_assert(k_max_connections_per_address < k_max_connections);
 static_assert(k_max_streams_per_key <= k_max_streams_per_conversation);
 inline constexpr std::size_t k_max_env_entries = 128;
-inline constexpr std::size_t k_max_env_bytes = 32 * 1024;
 // Metadata and environment stay in memory for as long as the conversation exists.
 static_assert(k_max_metadata_bytes + k_max_env_bytes <= 64 * 1024);
 
@@ -115,26 +115,12 @@ inline constexpr std::size_t k_forgotten_at_once = 16;
 // The longest time that a request may name in seconds.
 inline constexpr std::chrono::seconds k_max_named_time{1'000'000'000};
 
-// The bridge: bounds on the input of a guest.
-inline constexpr std::size_t k_max_event_line_bytes = 1024 * 1024;
-inline constexpr std::size_t k_max_event_depth = 64;
-inline constexpr std::size_t k_max_reply_line_bytes = 64 * 1024;
 inline constexpr std::size_t k_bridge_read_bytes = 64 * 1024;
-static_assert(k_max_reply_line_bytes <= k_max_event_line_bytes);
-// Payload of a frame with data of a program (bridge/frame.hpp).
-inline constexpr std::size_t k_max_frame_bytes = 64UL * 1024;
-// Bytes for stdin that the host may send at first; what the guest has passed on it grants again.
-inline constexpr std::size_t k_input_window_bytes = 64UL * 1024;
-static_assert(k_input_window_bytes <= k_max_frame_bytes);
 // The bytes that a reader lets wait in the write queue of a stream to the guest (bridge/stream.hpp).
 inline constexpr std::size_t k_stream_queue_bytes = 256UL * 1024;
 static_assert(k_max_frame_bytes <= k_stream_queue_bytes);
 inline constexpr std::chrono::seconds k_start_deadline{10};
 inline constexpr std::chrono::seconds k_control_reply_deadline{5};
-
-// The state that `shell` keeps of a turn for the next one: its directory and its exported variables.
-inline constexpr std::size_t k_max_shell_state_bytes = 64 * 1024;
-static_assert(k_max_env_bytes < k_max_shell_state_bytes);
 
 // A borrowed generation of a sandbox goes back this long after its last request.
 inline constexpr std::chrono::milliseconds k_lease_grace{2000};
@@ -184,9 +170,6 @@ inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
 // A line costs at least this much of that pace, however short it is.
 inline constexpr std::size_t k_paced_line_bytes = 256;
 inline constexpr std::size_t k_max_protocol_complaints = 10;
-// The bytes that a complaint quotes of a line, and of a name in it.
-inline constexpr std::size_t k_quoted_line_bytes = 120;
-inline constexpr std::size_t k_quoted_name_bytes = 64;
 
 // Output of a sandbox on stdout and stderr that is kept, per generation.
 inline constexpr std::size_t k_sandbox_log_bytes = 64 * 1024;
@@ -198,9 +181,6 @@ static_assert(k_sandbox_log_line_bytes < k_sandbox_log_bytes);
 static_assert(k_sandbox_log_bytes < k_retired_sandbox_log_bytes);
 inline constexpr std::size_t k_sandbox_log_read_bytes_per_s = 1024 * 1024;
 
-// The variable that tells a guest the process limit (RLIMIT_NPROC) for everything it starts. The guest
-// removes it from the environment.
-inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
 // Descriptors of the server: of a living sandbox with its agent and the ports of its preview at most (19
 // where each controller of cgroup v1 has a hierarchy of its own, as a test measures), and for all else but
@@ -243,8 +223,6 @@ inline constexpr std::size_t k_max_evictions_per_start = 4;
 inline constexpr std::uint64_t k_memory_warning_percent = 80;
 inline constexpr std::chrono::seconds k_memory_warning_interval{60};
 inline constexpr std::chrono::seconds k_process_warning_interval{60};
-// A sandbox that met its limit of processes is crowded while fewer than one place in this many is free.
-inline constexpr std::uint32_t k_crowded_share = 8;
 
 // Host uids of sandboxes: clear of subordinate uid ranges (subuid(5)) and of systemd's (UIDS-GIDS.md).
 inline constexpr std::uint32_t k_first_host_uid = 1'879'048'192;

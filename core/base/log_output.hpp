@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::base {
 

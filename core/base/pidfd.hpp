@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::base {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::base {
 namespace {

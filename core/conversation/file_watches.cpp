@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {

@@ -6,9 +6,9 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/operation_limits.hpp"
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {

@@ -9,7 +9,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::conversation {
 namespace {

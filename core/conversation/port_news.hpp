@@ -9,8 +9,8 @@
 #include <string>
 
 #include "core/base/clock.hpp"
-#include "core/base/preview_limits.hpp"
 #include "core/conversation/types.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::conversation {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
-#include "core/base/preview_limits.hpp"
 #include "core/conversation/preview_numbers.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::conversation {

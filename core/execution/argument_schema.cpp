@@ -130,8 +130,8 @@ auto bind(Callback callback, Placeholder, Visitor visitor) {
 #include <valijson/validation_results.hpp>
 #include <valijson/validator.hpp>
 
-#include "core/base/utf8.hpp"
 #include "core/execution/json_depth.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::execution {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/base/limits.hpp"
-#include "core/base/utf8.hpp"
-#include "core/sandbox/inner_paths.hpp"
+#include "core/plain/inner_paths.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::execution {
 namespace {
@@ -103,7 +103,7 @@ Engine read_engine(const EngineJson& json, const EngineFolders& folders) {
             engine.reason = "there is no python3 on this host: install the package python3";
     }
     if (engine.argv.front().find('/') != std::string::npos)
-        engine.argv.front().insert(0, std::string(sandbox::k_inner_agent_dir) + "/");
+        engine.argv.front().insert(0, std::string(base::k_inner_agent_dir) + "/");
     return engine;
 }
 

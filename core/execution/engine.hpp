@@ -29,7 +29,7 @@ struct Engine {
     std::string isolates;
     std::vector<std::string> weaknesses;
     std::string reason;             // why it cannot run a program here; empty: it can
-    std::filesystem::path folder;   // of the host, shown to its sandboxes as sandbox::k_inner_agent_dir
+    std::filesystem::path folder;   // of the host, shown to its sandboxes as base::k_inner_agent_dir
     std::vector<std::string> argv;  // inside
     sandbox::Environment env;
 

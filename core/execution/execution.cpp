@@ -9,8 +9,8 @@
 #include "core/base/json_writer.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/operation_limits.hpp"
 #include "core/execution/execution_call.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::execution {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "core/base/json_text.hpp"
+#include "core/plain/json_text.hpp"
 
 namespace atl::execution {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/path_text.hpp"
-#include "core/base/utf8.hpp"
 #include "core/execution/argument_schema.hpp"
+#include "core/plain/path_text.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::execution {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::execution {
 namespace {

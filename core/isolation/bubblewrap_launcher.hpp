@@ -14,13 +14,13 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/task.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/isolation/host_layout.hpp"
 #include "core/isolation/profile.hpp"
 #include "core/isolation/seccomp.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/staging.hpp"
 #include "core/isolation/uid_leases.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {

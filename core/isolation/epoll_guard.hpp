@@ -18,9 +18,9 @@
 #include "core/base/epoll_reserve.hpp"
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/uid_leases.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::isolation {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/base/task.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::isolation {
 

@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "core/isolation/host_layout.hpp"
-#include "core/sandbox/inner_paths.hpp"
+#include "core/plain/inner_paths.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
 
-using sandbox::k_inner_agent_dir;
-using sandbox::k_inner_bridge_dir;
-using sandbox::k_inner_bridge_socket;
-using sandbox::k_inner_guest;
-using sandbox::k_inner_workspace;
+using base::k_inner_agent_dir;
+using base::k_inner_bridge_dir;
+using base::k_inner_bridge_socket;
+using base::k_inner_guest;
+using base::k_inner_workspace;
 inline constexpr const char* k_inner_hostname = "sandbox";
 inline constexpr const char* k_inner_user = "user";
 

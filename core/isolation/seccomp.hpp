@@ -12,7 +12,7 @@
 #pragma once
 
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::isolation {
 

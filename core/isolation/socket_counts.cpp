@@ -8,7 +8,7 @@
 #include <charconv>
 #include <string>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::isolation {
 namespace {

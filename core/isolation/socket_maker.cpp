@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/preview_limits.hpp"
 #include "core/isolation/zygote/socket_task.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::isolation {
 

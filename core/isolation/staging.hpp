@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/isolation/host_views.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::isolation {
 

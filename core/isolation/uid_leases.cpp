@@ -13,8 +13,8 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/isolation/user_namespace.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::isolation {
 namespace {

@@ -21,8 +21,8 @@
 
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/isolation/program_output.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::isolation {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/base/limits.hpp"
-#include "core/sandbox/inner_paths.hpp"
+#include "core/plain/inner_paths.hpp"
 
 namespace atl::sandbox {
 namespace {
@@ -55,7 +55,7 @@ base::Result<void> check_env(const Environment& wanted) {
         if (name.starts_with("LD_"))
             return Error(Errc::invalid_env, name + " is refused: LD_* would change how programs are loaded");
         const bool is_set = (contains(k_passed_through, name) && name != k_lang) ||
-                            contains(k_injected_variables, name) || contains(k_also_injected, name);
+                            contains(base::k_injected_variables, name) || contains(k_also_injected, name);
         if (is_set)
             return Error(Errc::invalid_env, name + " is set by the server and cannot be overridden");
         if (value.find('\0') != std::string::npos)
@@ -75,10 +75,10 @@ Environment compose_env(const Environment& host, const Record& record) {
     std::erase_if(env, [&](const auto& variable) {
         return std::ranges::any_of(record.env, [&](const auto& own) { return own.first == variable.first; });
     });
-    env.emplace_back("HOME", k_inner_workspace);
-    env.emplace_back("ASH_BRIDGE_SOCKET", k_inner_bridge_socket);
-    env.emplace_back("ASH_AGENT_DIR", k_inner_agent_dir);
-    env.emplace_back("ASH_WORKSPACE_DIR", k_inner_workspace);
+    env.emplace_back("HOME", base::k_inner_workspace);
+    env.emplace_back("ASH_BRIDGE_SOCKET", base::k_inner_bridge_socket);
+    env.emplace_back("ASH_AGENT_DIR", base::k_inner_agent_dir);
+    env.emplace_back("ASH_WORKSPACE_DIR", base::k_inner_workspace);
     env.emplace_back("ASH_SANDBOX_ID", record.id);
     env.emplace_back("ASH_SESSION_ID", record.conversation_id);
     env.insert(env.end(), record.env.begin(), record.env.end());

@@ -23,7 +23,7 @@ struct FileChange {
 
     Kind kind = Kind::created;
     Thing thing = Thing::file;
-    std::string path;  // path text (core/base/path_text.hpp), relative to the workspace
+    std::string path;  // path text (core/plain/path_text.hpp), relative to the workspace
     std::string to;
 
     bool operator==(const FileChange&) const = default;

@@ -7,7 +7,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager_parts.hpp"
 

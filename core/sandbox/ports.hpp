@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/sandbox/operations.hpp"
 #include "core/sandbox/types.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "core/sandbox/limit_table.hpp"
 
 namespace atl::sandbox {

@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "core/base/limits.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/store/log_epoch.hpp"
 
 namespace atl::store {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::store {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/store/node_store.hpp"
 #include "core/store/sqlite_store.hpp"
 

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "core/base/limits.hpp"
-#include "core/base/preview_limits.hpp"
 #include "core/conversation/types.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::store {
 namespace {

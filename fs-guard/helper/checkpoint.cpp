@@ -9,7 +9,7 @@
 #include <memory>
 #include <system_error>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::helper {
 namespace {

@@ -21,19 +21,19 @@
 #include <string>
 #include <vector>
 
+#include "core/plain/tree_remover.hpp"
 #include "fs-guard/helper/checkpoint.hpp"
 #include "fs-guard/helper/held_files.hpp"
 #include "fs-guard/helper/lists.hpp"
 #include "fs-guard/helper/progress.hpp"
 #include "fs-guard/helper/tree_meter.hpp"
-#include "fs-guard/tree_remover.hpp"
 
 namespace {
 
 using nlohmann::json;
 
 json answer_remove(const std::string& path) {
-    atl::fs_guard::TreeRemover remover;
+    atl::base::TreeRemover remover;
     remover.begin(path);
     while (remover.step(1))
         atl::helper::note_progress();

@@ -1,5 +1,5 @@
 #include "http/access/key_file.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -16,8 +16,8 @@
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/conversation/digest.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/wire/json_reader.hpp"
 #include "http/wire/text.hpp"

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_writer.hpp"
-#include "core/base/operation_limits.hpp"
-#include "core/base/path_text.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/path_text.hpp"
 #include "http/api/api.hpp"
 #include "http/api/file_call.hpp"
 #include "http/api/forms.hpp"

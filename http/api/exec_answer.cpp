@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/base64.hpp"
-#include "core/base/json_text.hpp"
+#include "core/plain/json_text.hpp"
 
 namespace atl::http {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/api/exec_run.hpp"
 #include "http/wire/body_source.hpp"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/wire/json_reader.hpp"
 

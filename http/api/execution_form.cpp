@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/sandbox/tool_table.hpp"
+#include "core/plain/tool_table.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/forms.hpp"
 
@@ -84,7 +84,7 @@ void read_sandbox_tools(ObjectReader& reader, std::vector<std::string>& names) {
     const std::string wanted = "\"none\", or an array of names of the tools of GET /v1/tools";
     const Json* const value = reader.any("sandboxTools");
     if (value == nullptr) {
-        for (const sandbox::ToolSpec& tool : sandbox::k_tools)
+        for (const base::ToolSpec& tool : sandbox::k_tools)
             names.emplace_back(tool.name);
         return;
     }
@@ -94,7 +94,7 @@ void read_sandbox_tools(ObjectReader& reader, std::vector<std::string>& names) {
         return reader.fail("sandboxTools", wanted);
     for (const Json& item : *value) {
         const std::string* const name = item.get_ptr<const std::string*>();
-        if (name == nullptr || sandbox::find_tool(*name) == nullptr)
+        if (name == nullptr || base::find_tool(*name) == nullptr)
             return reader.fail("sandboxTools", wanted);
         if (std::find(names.begin(), names.end(), *name) == names.end())
             names.push_back(*name);

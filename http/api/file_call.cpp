@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/clock.hpp"
-#include "core/base/json_text.hpp"
-#include "core/base/path_text.hpp"
-#include "core/sandbox/inner_paths.hpp"
+#include "core/plain/inner_paths.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/path_text.hpp"
 #include "http/api/leased_sandbox.hpp"
 #include "http/wire/text.hpp"
 
@@ -168,7 +168,7 @@ Result<void> check_change_conditions(const Request& request) {
 }
 
 std::string_view inner_path(std::string_view path) noexcept {
-    constexpr std::string_view k_workspace = sandbox::k_inner_workspace;
+    constexpr std::string_view k_workspace = base::k_inner_workspace;
     if (!path.starts_with(k_workspace))
         return path;
     const std::string_view rest = path.substr(k_workspace.size());

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "http/api/guest_call.hpp"
 
 namespace atl::http {

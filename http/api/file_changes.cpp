@@ -1,5 +1,5 @@
 // Routes that change files of a sandbox: PUT, DELETE, and what a POST names. The guest does all of it.
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "http/api/api.hpp"
 #include "http/api/file_call.hpp"
 #include "http/api/forms.hpp"

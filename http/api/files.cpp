@@ -2,9 +2,9 @@
 // The guest does all of it; here are HTTP's conditions, ranges and fields.
 #include <limits>
 
-#include "core/base/entity_tag.hpp"
-#include "core/base/operation_limits.hpp"
-#include "core/base/path_text.hpp"
+#include "core/plain/entity_tag.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/path_text.hpp"
 #include "http/api/api.hpp"
 #include "http/api/file_call.hpp"
 #include "http/api/forms.hpp"

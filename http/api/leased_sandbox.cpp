@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::http {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::http {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
-#include "core/base/operation_limits.hpp"
 #include "core/conversation/leases.hpp"
 #include "core/conversation/requests.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/operations.hpp"
 
 namespace atl::http {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/json_writer.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/wire/json_reader.hpp"
 

@@ -141,7 +141,7 @@ std::vector<execution::ToolSpec> SandboxToolHost::specs(const std::vector<std::s
                                                         std::vector<execution::ToolSpec> tools) {
     std::vector<execution::ToolSpec> specs;
     for (const std::string& name : names) {
-        const sandbox::ToolSpec& tool = *sandbox::find_tool(name);
+        const base::ToolSpec& tool = *base::find_tool(name);
         execution::ToolSpec& spec = specs.emplace_back();
         spec.name = name;
         spec.description = tool.means;

@@ -1,5 +1,5 @@
 // The filesystem tools of one sandbox as tools of a program: each call leases the sandbox, which is started
-// or thawed for it, and its guest answers. Not here: which tools there are (core/sandbox/tool_table.hpp), the
+// or thawed for it, and its guest answers. Not here: which tools there are (core/plain/tool_table.hpp), the
 // routes of tools (tools.cpp).
 #pragma once
 

@@ -6,10 +6,10 @@
 namespace atl::http {
 namespace {
 
-using sandbox::ToolNeed;
-using sandbox::ToolParameter;
-using sandbox::ToolSpec;
-using sandbox::ToolValue;
+using base::ToolNeed;
+using base::ToolParameter;
+using base::ToolSpec;
+using base::ToolValue;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view type_word(ToolValue value) {

@@ -1,4 +1,4 @@
-// The tools as models are told of them: the one table (core/sandbox/tool_table.hpp) in the forms that the
+// The tools as models are told of them: the one table (core/plain/tool_table.hpp) in the forms that the
 // makers of models want. Pure.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/sandbox/tool_table.hpp"
+#include "core/plain/tool_table.hpp"
 
 namespace atl::http {
 
@@ -22,6 +22,6 @@ std::optional<ToolFormat> tool_format(std::string_view word) noexcept;
 nlohmann::ordered_json tool_list(ToolFormat format);
 
 /// The JSON Schema (2020-12) of a tool's arguments: what is published, not every name that is understood.
-nlohmann::ordered_json tool_schema(const sandbox::ToolSpec& tool);
+nlohmann::ordered_json tool_schema(const base::ToolSpec& tool);
 
 }  // namespace atl::http

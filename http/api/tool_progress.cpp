@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "core/base/operation_limits.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/wire/json_reader.hpp"
 
 namespace atl::http {

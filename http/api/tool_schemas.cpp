@@ -2,7 +2,7 @@
 #include <iterator>
 #include <string>
 
-#include "core/sandbox/tool_table.hpp"
+#include "core/plain/tool_table.hpp"
 #include "http/api/schema_parts.hpp"
 #include "http/api/tool_formats.hpp"
 
@@ -15,7 +15,7 @@ Schema texts() {
 
 Schema error_codes() {
     Schema words = Schema::array();
-    for (const std::string_view word : sandbox::tool_error::all)
+    for (const std::string_view word : base::tool_error::all)
         words.push_back(word);
     return Schema{{"type", "string"}, {"enum", std::move(words)}};
 }

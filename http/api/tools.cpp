@@ -8,9 +8,9 @@
 #include "core/base/json_writer.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/operation_limits.hpp"
-#include "core/base/utf8.hpp"
-#include "core/sandbox/tool_table.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/tool_table.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/api/api.hpp"
 #include "http/api/event_stream.hpp"
 #include "http/api/guest_call.hpp"
@@ -112,7 +112,7 @@ std::string unavailable_json(const ToolForm& form, const Error* why = nullptr) {
         json.string(is_missing ? "Missing sandbox context - sandboxId required"
                                : "Sandbox context missing - sandboxId is required");
     json.key("errorCode");
-    json.string(is_missing ? sandbox::tool_error::missing_sandbox : sandbox::tool_error::sandbox_unavailable);
+    json.string(is_missing ? base::tool_error::missing_sandbox : base::tool_error::sandbox_unavailable);
     json.end_object();
     if (!form.context.empty())
         json.key("context").raw(form.context);
@@ -234,7 +234,7 @@ Response stream_response(Api& api, std::unique_ptr<GuestCall> call, const std::s
 }
 
 Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
-    const sandbox::ToolSpec* const tool = sandbox::find_tool(context.param("name"));
+    const base::ToolSpec* const tool = base::find_tool(context.param("name"));
     if (tool == nullptr)
         co_return Error(Errc::not_found, "There is no such tool: GET /v1/tools lists them.");
     const auto body = context.json_body();

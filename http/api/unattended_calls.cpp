@@ -1,6 +1,6 @@
 #include "http/api/unattended_calls.hpp"
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::http {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/base/path_text.hpp"
+#include "core/plain/path_text.hpp"
 #include "http/api/api.hpp"
 #include "http/api/file_call.hpp"
 #include "http/api/watch_stream.hpp"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "core/base/json_text.hpp"
-#include "core/base/path_text.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/path_text.hpp"
 
 namespace atl::http {
 namespace {

@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::http {
 

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
-#include "core/base/preview_limits.hpp"
 #include "core/base/preview_times.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "http/proxy/heads.hpp"
 #include "http/proxy/upstream.hpp"
 #include "http/wire/connection.hpp"

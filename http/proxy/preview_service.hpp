@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "core/base/preview_limits.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "http/access/client_address.hpp"
 #include "http/access/client_limits.hpp"
 #include "http/proxy/open_previews.hpp"

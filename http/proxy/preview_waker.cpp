@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {

@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "core/base/clock.hpp"
-#include "core/base/operation_limits.hpp"
-#include "core/base/preview_limits.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "core/sandbox/ports.hpp"
 #include "http/proxy/upstream.hpp"
 

@@ -6,7 +6,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/nearest.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/server/cors.hpp"
 #include "http/server/problem.hpp"

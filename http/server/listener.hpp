@@ -12,7 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "http/access/access.hpp"
 #include "http/access/client_address.hpp"
 #include "http/wire/connection.hpp"

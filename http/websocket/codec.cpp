@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/websocket/frame_bits.hpp"
 
 namespace atl::http {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/websocket/close_frame_finder.hpp"
 #include "http/websocket/deflate.hpp"
 #include "http/wire/text.hpp"

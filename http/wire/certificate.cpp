@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::http {
 namespace {

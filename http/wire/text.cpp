@@ -1,5 +1,5 @@
 #include "http/wire/text.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/base/own_priority.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/bench/bare_log.hpp"
 #include "tests/bench/sockets.hpp"
 

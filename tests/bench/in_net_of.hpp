@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::bench {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/server.hpp"
 #include "tests/bench/websocket.hpp"

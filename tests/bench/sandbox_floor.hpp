@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/bench/child.hpp"
 #include "tests/bench/temp_dir.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/bench/http_client.hpp"
 #include "tests/bench/temp_dir.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::bench {
 

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/seed.hpp"
 #include "tests/bench/server.hpp"

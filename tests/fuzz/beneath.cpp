@@ -1,7 +1,7 @@
 // Path resolution: whatever a path is made of, what is opened lies beneath the root, and so do the directory
 // of its place and the parents that are made for it. The tree has links up, out, to themselves, into /proc,
 // and absolute ones back into it.
-#include "fs-guard/beneath.hpp"
+#include "core/plain/beneath.hpp"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,8 +17,8 @@
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;
-using fs_guard::Beneath;
-using fs_guard::LastLink;
+using base::Beneath;
+using base::LastLink;
 using fuzz::require;
 
 namespace {
@@ -94,12 +94,12 @@ bool may_make(std::string_view path) {
 
 void make_beneath(const Beneath& beneath, const std::string& path, const std::string& root) {
     {
-        fs_guard::NewParents made(beneath);
+        base::NewParents made(beneath);
         if (const auto place = beneath.make_place(path, &made))
             require_place(*place, root);
     }
     {
-        fs_guard::NewParents made(beneath);
+        base::NewParents made(beneath);
         if (beneath.make_parents(path, &made))
             if (const auto place = beneath.place(path))
                 require_place(*place, root);

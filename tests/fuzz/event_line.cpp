@@ -2,7 +2,7 @@
 // reader finds the form of bridge/event_line.hpp; the payload is unchanged; host and guest read the same
 // event.
 #include "bridge/event_line.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // is decoded once and exactly.
 #include <algorithm>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/server/context.hpp"
 #include "http/server/router.hpp"
 #include "http/wire/text.hpp"

@@ -2,7 +2,7 @@
 // within the depth and without a repeated name; the forms keep their promises for it.
 #include <algorithm>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/api/forms.hpp"
 #include "http/wire/json_reader.hpp"
 #include "http/wire/text.hpp"

@@ -1,8 +1,8 @@
 // Path text both ways, shown paths, and conditions on entity tags: any path comes back from its text, which
 // is UTF-8; any text is a path.
-#include "core/base/path_text.hpp"
+#include "core/plain/path_text.hpp"
 
-#include "core/base/entity_tag.hpp"
+#include "core/plain/entity_tag.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

@@ -5,7 +5,7 @@
 #include "bridge/event_line.hpp"
 #include "bridge/guest/command.hpp"
 #include "bridge/reply_line.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 

@@ -6,7 +6,7 @@
 #include "bridge/guest/tools/text_diff.hpp"
 #include "bridge/guest/tools/tool_arguments.hpp"
 #include "bridge/guest/tools/tool_result.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;
@@ -16,7 +16,7 @@ namespace {
 
 /// What is taken is of the table's types and ranges; what is refused is said.
 void check_arguments(std::string_view text) {
-    for (const sandbox::ToolSpec& tool : sandbox::k_tools) {
+    for (const base::ToolSpec& tool : sandbox::k_tools) {
         const guest::ToolArguments arguments(tool, text);
         if (!arguments.is_good()) {
             require(base::is_utf8(arguments.problem()), "a problem is UTF-8");
@@ -24,16 +24,16 @@ void check_arguments(std::string_view text) {
         }
         const auto document = fuzz::read_document(text);
         require(document.accepted && document.value.is_object(), "arguments are an object");
-        for (const sandbox::ToolParameter& parameter : tool.parameters) {
-            require(parameter.need != sandbox::ToolNeed::required || arguments.has(parameter.name),
+        for (const base::ToolParameter& parameter : tool.parameters) {
+            require(parameter.need != base::ToolNeed::required || arguments.has(parameter.name),
                     "what is required is there");
             if (!arguments.has(parameter.name))
                 continue;
-            if (parameter.value == sandbox::ToolValue::text)
+            if (parameter.value == base::ToolValue::text)
                 static_cast<void>(arguments.text(parameter.name));
-            else if (parameter.value == sandbox::ToolValue::flag)
+            else if (parameter.value == base::ToolValue::flag)
                 static_cast<void>(arguments.flag(parameter.name, false));
-            else if (parameter.value == sandbox::ToolValue::text_list)
+            else if (parameter.value == base::ToolValue::text_list)
                 require(arguments.text_list(parameter.name).size() <= base::k_max_tool_ignores,
                         "a list is bounded");
             else

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "http/websocket/codec.hpp"
 #include "http/websocket/extensions.hpp"
 #include "http/wire/text.hpp"

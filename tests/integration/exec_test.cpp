@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "core/base/base64.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "hidden_children.hpp"
 #include "tests/support/api_client.hpp"
 

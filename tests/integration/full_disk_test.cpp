@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/support/api_client.hpp"
 
 namespace full_disk_test {

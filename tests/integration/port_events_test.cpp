@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "tests/support/api_client.hpp"
 
 namespace port_events_test {

@@ -6,7 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "tests/support/api_client.hpp"
 
 namespace integration_preview_ports_test {

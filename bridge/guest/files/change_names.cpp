@@ -10,14 +10,13 @@
 #include "bridge/guest/files/file_job.hpp"
 #include "bridge/guest/files/folder.hpp"
 #include "bridge/protocol.hpp"
-// check-allow: layers this one is the guest's as much as the host's
-#include "fs-guard/tree_remover.hpp"
+#include "core/plain/tree_remover.hpp"
 
 namespace atl::guest {
 namespace {
 
-using fs_guard::Beneath;
-using fs_guard::LastLink;
+using base::Beneath;
+using base::LastLink;
 
 constexpr std::size_t k_removed_at_once = 200;
 
@@ -61,7 +60,7 @@ Task<CallEnd> make_directory(Call& call, const FileJob& job) {
     const std::string& path = job.request.path;
     if (is_directory_there(job, path))
         co_return reply_entry(call, job, path, Created::no);
-    fs_guard::NewParents made(job.root);
+    base::NewParents made(job.root);
     const std::optional<Beneath::Place> place = job.root.make_place(path, &made);
     if (!place)
         co_return refuse_errno(path);
@@ -86,7 +85,7 @@ Task<CallEnd> move_file(Call& call, const FileJob& job) {
         co_return end;
     if (CallEnd end = check_conditions(request, entity_tag(about)); !end.is_good())
         co_return end;
-    fs_guard::NewParents made(job.root);
+    base::NewParents made(job.root);
     const std::optional<Beneath::Place> to = job.root.make_place(request.to, &made);
     const unsigned flags = request.overwrite ? 0 : RENAME_NOREPLACE;
     if (!to || renameat2(from->directory.get(), from->name.c_str(), to->directory.get(), to->name.c_str(),
@@ -113,7 +112,7 @@ Task<CallEnd> remove_file(Call& call, const FileJob& job) {
             co_return refuse_errno(path);
         co_return CallEnd{};
     }
-    fs_guard::TreeRemover remover;
+    base::TreeRemover remover;
     remover.begin(place->directory.get(), place->name);
     while (remover.step(k_removed_at_once))
         co_await call.turn();

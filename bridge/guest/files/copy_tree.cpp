@@ -18,14 +18,13 @@
 #include "bridge/guest/files/folder.hpp"
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/protocol.hpp"
-// check-allow: layers this one is the guest's as much as the host's
-#include "fs-guard/tree_remover.hpp"
+#include "core/plain/tree_remover.hpp"
 
 namespace atl::guest {
 namespace {
 
-using fs_guard::Beneath;
-using fs_guard::LastLink;
+using base::Beneath;
+using base::LastLink;
 using Clock = std::chrono::steady_clock;
 
 constexpr mode_t k_copied_mode_bits = 0777;
@@ -228,7 +227,7 @@ struct Ends {
 
 /// What was made of a copy that fails. Of a client that leaves meanwhile its HiddenName has the rest.
 Task<void> remove_part(Call& call, int folder, const std::string& name) {
-    fs_guard::TreeRemover remover;
+    base::TreeRemover remover;
     remover.begin(folder, name);
     // Somebody may go on filling it: the HiddenName has the rest of that, too.
     for (std::size_t left = k_most_uncopied; left > 0 && remover.step(k_uncopied_at_once);
@@ -312,7 +311,7 @@ Task<CallEnd> copy_file(Call& call, const FileJob& job) {
         co_return end;
     if (!S_ISDIR(about.st_mode) && !S_ISLNK(about.st_mode) && !S_ISREG(about.st_mode))
         co_return refuse_file(request.path, "a FIFO, socket or device", bridge::refusal::not_a_file);
-    fs_guard::NewParents made(job.root);
+    base::NewParents made(job.root);
     std::optional<Beneath::Place> to = job.root.make_place(request.to, &made);
     if (!to)
         co_return refuse_errno(request.to);

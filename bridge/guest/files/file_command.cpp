@@ -9,12 +9,9 @@
 #include "bridge/guest/files/file_job.hpp"
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/json_scan.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/entity_tag.hpp"
-// check-allow: layers header-only
-#include "core/base/operation_limits.hpp"
-// check-allow: layers header-only
-#include "core/base/path_text.hpp"
+#include "core/plain/entity_tag.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/path_text.hpp"
 
 namespace atl::guest {
 namespace {

@@ -1,7 +1,7 @@
 // `file`: a call about files of the workspace. The member `op` says which; what each does is in the file of
 // its family, file_job.hpp has the list. Paths in the command, in cursors and in changes are path text
-// (core/base/path_text.hpp), those of entries and refusals are shown ones; all are relative to the workspace,
-// and resolved beneath it by the kernel.
+// (core/plain/path_text.hpp), those of entries and refusals are shown ones; all are relative to the
+// workspace, and resolved beneath it by the kernel.
 #pragma once
 
 #include <list>

@@ -7,14 +7,10 @@
 
 #include <algorithm>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/json_text.hpp"
-// check-allow: layers header-only
-#include "core/base/limits.hpp"
-// check-allow: layers header-only
-#include "core/base/operation_limits.hpp"
-// check-allow: layers header-only
-#include "core/base/path_text.hpp"
+#include "core/plain/guest_limits.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/path_text.hpp"
 
 namespace atl::guest {
 namespace {

@@ -11,8 +11,7 @@
 
 #include "bridge/guest/call.hpp"
 #include "bridge/guest/files/given_up.hpp"
-// check-allow: layers this one is the guest's as much as the host's
-#include "fs-guard/beneath.hpp"
+#include "core/plain/beneath.hpp"
 
 namespace atl::guest {
 
@@ -40,7 +39,7 @@ struct FileJob {
     FileJob(const std::string& workspace, FileRequest in_request, GivenUpTrees& in_given_up)
         : root(workspace), request(std::move(in_request)), given_up(in_given_up) {}
 
-    fs_guard::Beneath root;
+    base::Beneath root;
     FileRequest request;
     GivenUpTrees& given_up;  // outlives all jobs
 };

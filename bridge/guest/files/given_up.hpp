@@ -9,10 +9,8 @@
 #include <string>
 
 #include "bridge/guest/loop.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/unique_fd.hpp"
-// check-allow: layers this one is the guest's as much as the host's
-#include "fs-guard/tree_remover.hpp"
+#include "core/plain/tree_remover.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::guest {
 
@@ -43,7 +41,7 @@ class GivenUpTrees {
     Loop& loop_;
     const std::string& workspace_;
     std::deque<Tree> trees_;  // the first one is at work
-    std::optional<fs_guard::TreeRemover> remover_;
+    std::optional<base::TreeRemover> remover_;
     std::size_t left_ = 0;  // entries that it may still remove
     TimerId timer_ = 0;
 };

@@ -16,12 +16,9 @@
 #include "bridge/guest/files/file_job.hpp"
 #include "bridge/guest/files/folder.hpp"
 #include "bridge/guest/files/new_file.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/json_text.hpp"
-// check-allow: layers header-only
-#include "core/base/path_text.hpp"
-// check-allow: layers this one is the guest's as much as the host's
-#include "fs-guard/tree_remover.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/path_text.hpp"
+#include "core/plain/tree_remover.hpp"
 
 namespace atl::guest {
 namespace {
@@ -66,7 +63,7 @@ Task<void> remove_stale(Page& page, DIR* folder, std::string name) {
     if (page.sweep_left == 0)
         co_return;
     --page.sweep_left;
-    fs_guard::TreeRemover remover;
+    base::TreeRemover remover;
     remover.begin(dirfd(folder), name);
     bool has_more = true;
     while (has_more && page.sweep_left > 0) {

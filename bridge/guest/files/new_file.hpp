@@ -14,8 +14,7 @@
 #include <string_view>
 #include <utility>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::guest {
 

@@ -20,8 +20,8 @@
 namespace atl::guest {
 namespace {
 
-using fs_guard::Beneath;
-using fs_guard::LastLink;
+using base::Beneath;
+using base::LastLink;
 
 constexpr std::size_t k_packed_piece_bytes = base::k_max_frame_bytes;
 constexpr std::size_t k_most_packed_levels = 256;

@@ -13,8 +13,8 @@
 namespace atl::guest {
 namespace {
 
-using fs_guard::Beneath;
-using fs_guard::LastLink;
+using base::Beneath;
+using base::LastLink;
 
 constexpr std::size_t k_read_piece_bytes = base::k_max_frame_bytes;
 constexpr std::size_t k_read_bytes_per_turn = 8 * k_read_piece_bytes;

@@ -13,14 +13,13 @@
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/guest/files/tar.hpp"
 #include "bridge/protocol.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
 namespace {
 
-using fs_guard::Beneath;
-using fs_guard::LastLink;
+using base::Beneath;
+using base::LastLink;
 
 constexpr mode_t k_owner_may_all = 0700;
 constexpr std::size_t k_unpacked_at_once = 50;
@@ -226,7 +225,7 @@ Task<CallEnd> take_entry(Call& call, Unpacking& to, TarReader& reader, std::stri
 bool is_place_for_folder(const FileJob& job) {
     const std::string& path = job.request.path;
     const base::UniqueFd there = job.root.open(path, O_PATH | O_DIRECTORY);
-    return there || (errno == ENOENT && !fs_guard::climbs_out(path));
+    return there || (errno == ENOENT && !base::climbs_out(path));
 }
 
 }  // namespace

@@ -9,8 +9,7 @@
 #include "bridge/guest/files/file_job.hpp"
 #include "bridge/guest/files/watched_tree.hpp"
 #include "bridge/protocol.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
 namespace {

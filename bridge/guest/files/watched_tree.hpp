@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "bridge/guest/files/folder.hpp"
-// check-allow: layers this one is the guest's as much as the host's
-#include "fs-guard/beneath.hpp"
+#include "core/plain/beneath.hpp"
 
 namespace atl::guest {
 
@@ -40,7 +39,7 @@ class ChangeLines {
 class WatchedTree {
   public:
     /// Watches at most so many directories of `root`, which must outlive this.
-    WatchedTree(const fs_guard::Beneath& root, std::size_t most) : root_(root), most_(most) {}
+    WatchedTree(const base::Beneath& root, std::size_t most) : root_(root), most_(most) {}
 
     /// Forgets everything and begins with the root. False, and errno: there is no inotify instance left.
     bool begin();
@@ -96,7 +95,7 @@ class WatchedTree {
     void unlink(int watch);
     void forget(int watch);
 
-    const fs_guard::Beneath& root_;
+    const base::Beneath& root_;
     std::size_t most_;
     base::UniqueFd inotify_;
     std::unordered_map<int, Node> nodes_;  // by their watch descriptors

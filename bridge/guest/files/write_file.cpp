@@ -18,7 +18,7 @@
 namespace atl::guest {
 namespace {
 
-using fs_guard::Beneath;
+using base::Beneath;
 
 constexpr mode_t k_new_mode = 0644;
 constexpr mode_t k_overwritten_mode_bits = 0777;

@@ -31,7 +31,7 @@ std::optional<ToolResult> FileEdit::open(const std::string& given) {
     if (relative->empty() || relative->ends_with('/'))
         return path_failure(EINVAL, given, "write to");
     if (has_hidden_name(*relative))
-        return ToolResult::failure(sandbox::tool_error::invalid_path,
+        return ToolResult::failure(base::tool_error::invalid_path,
                                    "Cannot write to " + given + ": names of this form are the server's own.",
                                    "Could not write to the file: its name is one of the server's own.");
     relative_ = *relative;
@@ -46,7 +46,7 @@ std::optional<ToolResult> FileEdit::open(const std::string& given) {
         return std::nullopt;
     relative_ = run_.paths.destination(relative_);
     // Told before directories are made on the way.
-    if (fs_guard::climbs_out(relative_))
+    if (base::climbs_out(relative_))
         return path_failure(EXDEV, given, "write to");
     return std::nullopt;
 }
@@ -58,7 +58,7 @@ std::optional<ToolResult> FileEdit::objection() const {
     if (why.empty())
         return std::nullopt;
     ToolResult result =
-        ToolResult::failure(sandbox::tool_error::file_changed, shown() + " was not edited: " + why + ".",
+        ToolResult::failure(base::tool_error::file_changed, shown() + " was not edited: " + why + ".",
                             shown() + " was not changed: " + why + ".");
     result.details.text("reason", why);
     result.suggestions.emplace_back("Read the file, then repeat the edit with what it holds now.");

@@ -41,7 +41,7 @@ class FileEdit {
     std::string given_;
     std::string relative_;
     std::optional<Found> found_;
-    std::optional<fs_guard::Beneath::Place> place_;
+    std::optional<base::Beneath::Place> place_;
     std::string before_;
     bool is_loaded_ = false;
 };

@@ -9,8 +9,7 @@
 #include <cstring>
 #include <utility>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {
@@ -100,7 +99,7 @@ Task<FileBytes> async_read_all(Call& call, Found& found, std::size_t limit_bytes
     FileBytes result;
     // `found` is a regular file, and it is this very file that is opened. EAGAIN instead of a wait where a
     // program holds a lease on it (fcntl(2), F_SETLEASE).
-    const base::UniqueFd file = fs_guard::Beneath::reopen(found.fd.get(), O_RDONLY | O_NOCTTY | O_NONBLOCK);
+    const base::UniqueFd file = base::Beneath::reopen(found.fd.get(), O_RDONLY | O_NOCTTY | O_NONBLOCK);
     if (!file || fstat(file.get(), &found.state) != 0) {
         result.error = errno;
         co_return result;

@@ -16,7 +16,7 @@
 namespace atl::guest {
 namespace {
 
-using namespace sandbox::tool_error;
+using namespace base::tool_error;
 
 constexpr std::int64_t k_recent_ns = std::int64_t{24} * 3600 * 1'000'000'000;
 constexpr int k_glob_status_partial = 2;

@@ -12,8 +12,7 @@
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/guest/tools/glob_pattern.hpp"
 #include "bridge/guest/tools/tool_run.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/path_text.hpp"
+#include "core/plain/path_text.hpp"
 
 namespace atl::guest {
 namespace {
@@ -60,7 +59,7 @@ struct CloseDirectory {
 using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
 Directory open_directory(const Found& found) {
-    base::UniqueFd fd = fs_guard::Beneath::reopen(found.fd.get(), O_RDONLY | O_DIRECTORY);
+    base::UniqueFd fd = base::Beneath::reopen(found.fd.get(), O_RDONLY | O_DIRECTORY);
     if (!fd)
         return nullptr;
     Directory directory(fdopendir(fd.get()));
@@ -168,7 +167,7 @@ ToolTask async_list_directory(ToolRun& run) {
     const std::vector<std::string> ignore = run.arguments.text_list("ignore");
     for (const std::string& glob : ignore)
         if (glob.empty() || glob.size() > base::k_max_glob_bytes)
-            co_return ToolResult::failure(sandbox::tool_error::invalid_pattern,
+            co_return ToolResult::failure(base::tool_error::invalid_pattern,
                                           "A glob of `ignore` is empty or has more than " +
                                               std::to_string(base::k_max_glob_bytes) + " bytes.",
                                           "The directory could not be listed.");

@@ -7,13 +7,12 @@
 
 #include "bridge/guest/tools/file_text.hpp"
 #include "bridge/guest/tools/tool_run.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {
 
-using namespace sandbox::tool_error;
+using namespace base::tool_error;
 
 constexpr std::string_view k_cut_line_mark = "... [truncated]";
 constexpr std::size_t k_named_lines = 10;

@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "bridge/guest/tools/file_edit.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {
 
-using namespace sandbox::tool_error;
+using namespace base::tool_error;
 
 constexpr std::size_t k_places_per_turn = 50'000;
 constexpr std::size_t k_replaced_bytes_per_turn = 256UL * 1024;

@@ -13,13 +13,12 @@
 #include <utility>
 
 #include "bridge/guest/spawn.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {
 
-using namespace sandbox::tool_error;
+using namespace base::tool_error;
 
 constexpr std::size_t k_piece_bytes = 64UL * 1024;
 constexpr std::size_t k_error_bytes = 2000;

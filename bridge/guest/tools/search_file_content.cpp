@@ -15,7 +15,7 @@
 namespace atl::guest {
 namespace {
 
-using namespace sandbox::tool_error;
+using namespace base::tool_error;
 
 constexpr std::string_view k_cut_match_mark = "... [truncated]";
 constexpr int k_status_partial = 2;

@@ -4,16 +4,15 @@
 #include <utility>
 
 #include "bridge/json_scan.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {
 
-using sandbox::ToolNeed;
-using sandbox::ToolParameter;
-using sandbox::ToolSpec;
-using sandbox::ToolValue;
+using base::ToolNeed;
+using base::ToolParameter;
+using base::ToolSpec;
+using base::ToolValue;
 
 // Of names in a sentence: a caller sees which argument is meant.
 constexpr std::size_t k_shown_name_bytes = 64;

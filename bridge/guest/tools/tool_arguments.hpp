@@ -1,4 +1,4 @@
-// The arguments of a tool, checked against the tool's own table (core/sandbox/tool_table.hpp): names and
+// The arguments of a tool, checked against the tool's own table (core/plain/tool_table.hpp): names and
 // other names, types, ranges. Nothing is converted. Pure; hostile input is the normal case.
 #pragma once
 
@@ -9,8 +9,7 @@
 #include <string_view>
 #include <vector>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/sandbox/tool_table.hpp"
+#include "core/plain/tool_table.hpp"
 
 namespace atl::guest {
 
@@ -18,7 +17,7 @@ class ToolArguments {
   public:
     /// Reads `json`, the text of an object. What is wrong with it is in problem(), a sentence that names the
     /// arguments and what the tool takes instead.
-    ToolArguments(const sandbox::ToolSpec& tool, std::string_view json);
+    ToolArguments(const base::ToolSpec& tool, std::string_view json);
 
     const std::string& problem() const noexcept { return problem_; }
     bool is_good() const noexcept { return problem_.empty(); }
@@ -31,7 +30,7 @@ class ToolArguments {
     std::vector<std::string> text_list(std::string_view name) const;
 
   private:
-    void take(const sandbox::ToolSpec& tool, const std::string& name, nlohmann::json&& value);
+    void take(const base::ToolSpec& tool, const std::string& name, nlohmann::json&& value);
     void complain(std::string_view sentence);
 
     nlohmann::json values_ = nlohmann::json::object();  // by the parameter's own name
@@ -39,6 +38,6 @@ class ToolArguments {
 };
 
 /// "list_directory takes: path (text), ignore (list of texts, optional)".
-std::string describe_parameters(const sandbox::ToolSpec& tool);
+std::string describe_parameters(const base::ToolSpec& tool);
 
 }  // namespace atl::guest

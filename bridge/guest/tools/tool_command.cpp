@@ -70,9 +70,9 @@ struct Shared {
 };
 
 Task<ToolResult> async_run(Call& call, const Shared& shared, const ToolRequest& request) {
-    const ToolArguments arguments(*sandbox::find_tool(request.name), request.arguments);
+    const ToolArguments arguments(*base::find_tool(request.name), request.arguments);
     if (!arguments.is_good())
-        co_return ToolResult::failure(sandbox::tool_error::invalid_arguments, arguments.problem(),
+        co_return ToolResult::failure(base::tool_error::invalid_arguments, arguments.problem(),
                                       request.name + " was called with arguments that it does not take.");
     ToolRun run{call, shared.services, shared.book, arguments, request.edit_rule, shared.paths};
     const Tool work = find_tool_work(request.name);
@@ -104,7 +104,7 @@ void ToolCommand::begin(Connection& connection, Command& command) {
     ToolVisitor visitor;
     if (bridge::scan_object(command.line, k_most_depth, visitor) != bridge::Scan::complete)
         return refuse(connection, "the command is nested too deep", bridge::refusal::invalid);
-    if (sandbox::find_tool(visitor.request.name) == nullptr || visitor.request.arguments.empty())
+    if (base::find_tool(visitor.request.name) == nullptr || visitor.request.arguments.empty())
         return refuse(connection, "no such tool, or no arguments", bridge::refusal::invalid);
     calls_.emplace_back(services_.loop, connection);
     const auto call = std::prev(calls_.end());

@@ -2,10 +2,8 @@
 
 #include <utility>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/json_text.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
+#include "core/plain/json_text.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {

@@ -43,7 +43,7 @@ struct ToolResult {
     JsonObject data;
     std::string user_feedback;               // for the person in the chat
     std::string error;                       // for the model; empty on success
-    std::string_view error_code;             // a word of sandbox::tool_error
+    std::string_view error_code;             // a word of base::tool_error
     JsonObject details;                      // further technicalDetails
     std::vector<std::string> changed_files;  // absolute paths
     std::vector<std::string> warnings;

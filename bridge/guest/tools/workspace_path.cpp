@@ -8,16 +8,11 @@
 
 #include <utility>
 
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/operation_limits.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/path_text.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/utf8.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/sandbox/inner_paths.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/sandbox/tool_table.hpp"
+#include "core/plain/inner_paths.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/path_text.hpp"
+#include "core/plain/tool_table.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::guest {
 namespace {
@@ -60,7 +55,7 @@ struct Meaning {
 };
 
 Meaning meaning_of(int error_number) {
-    using namespace sandbox::tool_error;
+    using namespace base::tool_error;
     switch (error_number) {
         case ENOENT:
             return {file_not_found, "it does not exist"};
@@ -72,7 +67,7 @@ Meaning meaning_of(int error_number) {
             return {not_a_directory, "it, or a part of its path, is not a directory"};
         case ENXIO:
         case ENODEV:
-            return {sandbox::tool_error::not_a_file, "it is not a regular file"};
+            return {base::tool_error::not_a_file, "it is not a regular file"};
         case EEXIST:
             return {file_already_exists, "it exists already"};
         case ELOOP:
@@ -122,14 +117,14 @@ std::optional<std::string> WorkspacePaths::relative_pattern(std::string_view giv
         return fail(ENAMETOOLONG);
     if (!given.starts_with('/'))
         return std::string(given);
-    const auto inside = below(given, sandbox::k_inner_workspace);
+    const auto inside = below(given, base::k_inner_workspace);
     if (!inside)
         return fail(EXDEV);
     return std::string(inside->empty() ? std::string_view(".") : *inside);
 }
 
 std::optional<Found> WorkspacePaths::find(const std::string& relative) const {
-    base::UniqueFd fd = beneath_.look(relative, fs_guard::LastLink::followed);
+    base::UniqueFd fd = beneath_.look(relative, base::LastLink::followed);
     if (!fd)
         return std::nullopt;
     Found found;
@@ -157,7 +152,7 @@ std::optional<std::string> WorkspacePaths::real_path(int fd) const {
 std::string WorkspacePaths::destination(const std::string& relative) const {
     std::string path = relative;
     for (int links = 0; links < k_most_links; ++links) {
-        const base::UniqueFd fd = beneath_.look(path, fs_guard::LastLink::itself);
+        const base::UniqueFd fd = beneath_.look(path, base::LastLink::itself);
         char text[PATH_MAX];
         const ssize_t size = fd ? readlinkat(fd.get(), "", text, sizeof text) : -1;
         if (size <= 0 || size == sizeof text)
@@ -175,7 +170,7 @@ std::string WorkspacePaths::destination(const std::string& relative) const {
 }
 
 std::string WorkspacePaths::shown(std::string_view relative) {
-    std::string path = sandbox::k_inner_workspace;
+    std::string path = base::k_inner_workspace;
     if (!relative.empty() && relative != ".")
         path += "/" + base::path_text(relative);
     return path;

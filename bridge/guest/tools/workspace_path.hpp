@@ -1,6 +1,6 @@
 // Paths as the tools take and show them: relative to the workspace or absolute under /workspace. The kernel
-// resolves them beneath the workspace (fs-guard/beneath.hpp). They are shown as path text
-// (core/base/path_text.hpp), and a path that could be shown so means what it would be shown for; every other
+// resolves them beneath the workspace (core/plain/beneath.hpp). They are shown as path text
+// (core/plain/path_text.hpp), and a path that could be shown so means what it would be shown for; every other
 // one, "100%25 sure" or "50%20off", means itself. Nothing but regular files and directories is ever opened.
 #pragma once
 
@@ -11,10 +11,8 @@
 #include <string_view>
 
 #include "bridge/guest/tools/tool_result.hpp"
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/unique_fd.hpp"
-// check-allow: layers links nothing of the host's, and is a source of the guest (bridge/CMakeLists.txt)
-#include "fs-guard/beneath.hpp"
+#include "core/plain/beneath.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::guest {
 
@@ -33,7 +31,7 @@ class WorkspacePaths {
     /// `root` is where the workspace is.
     explicit WorkspacePaths(const std::string& root);
 
-    const fs_guard::Beneath& beneath() const noexcept { return beneath_; }
+    const base::Beneath& beneath() const noexcept { return beneath_; }
 
     /// The bytes of the path `given`, without /workspace; nothing, and errno, if it is no path (EINVAL,
     /// ENAMETOOLONG) or leads elsewhere (EXDEV).
@@ -53,7 +51,7 @@ class WorkspacePaths {
     static std::string shown(std::string_view relative);
 
   private:
-    fs_guard::Beneath beneath_;
+    base::Beneath beneath_;
     std::string real_root_;  // as the kernel names it
 };
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/isolation/lab.hpp"
 
 namespace atl::test {

@@ -9,7 +9,7 @@
 
 #include "bridge/protocol.hpp"
 #include "bridge/unix_channel.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "fake_guest.hpp"
 
 namespace atl::test::call_stream_test {

@@ -9,7 +9,7 @@
 #include "bridge/event_shape.hpp"
 #include "bridge/protocol.hpp"
 #include "core/base/limits.hpp"
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::bridge::event_line_test {
 namespace {

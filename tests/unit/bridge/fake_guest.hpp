@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::test {

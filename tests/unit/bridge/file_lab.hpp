@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "call_client.hpp"
-#include "core/base/path_text.hpp"
+#include "core/plain/path_text.hpp"
 #include "tests/support/many_files.hpp"
 
 namespace atl::test {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bridge/guest/guest.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
 #include "tests/support/deadline.hpp"
 

@@ -9,7 +9,7 @@
 #include "bridge/guest/tools/tool_arguments.hpp"
 #include "bridge/guest/tools/tool_run.hpp"
 #include "bridge/guest/tools/workspace_path.hpp"
-#include "core/base/path_text.hpp"
+#include "core/plain/path_text.hpp"
 #include "tests/support/deadline.hpp"
 
 namespace tool_parts_test {

@@ -3,7 +3,7 @@
 #include <list>
 #include <set>
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "file_lab.hpp"
 
 namespace atl::test::watch_files_test {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bridge/unix_channel.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "fake_guest.hpp"
 
 namespace atl::test::bridge_watch_stream_test {

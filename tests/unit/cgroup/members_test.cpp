@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../isolation/fixture.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace members_test {
 

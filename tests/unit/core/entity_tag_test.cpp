@@ -1,4 +1,4 @@
-#include "core/base/entity_tag.hpp"
+#include "core/plain/entity_tag.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,4 +1,4 @@
-#include "core/base/json_text.hpp"
+#include "core/plain/json_text.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>

@@ -8,7 +8,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "tests/unit/core/house.hpp"
 
 namespace atl::test::kept_processes_simulation_test {

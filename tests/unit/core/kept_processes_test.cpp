@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "core/base/ids.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "tests/unit/core/house.hpp"
 
 namespace core_kept_processes_test {

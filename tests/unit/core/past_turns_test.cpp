@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 #include "house.hpp"
 #include "tests/support/result_printer.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/base/path_text.hpp"
+#include "core/plain/path_text.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <random>

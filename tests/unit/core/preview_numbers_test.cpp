@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace preview_numbers_test {
 

@@ -1,4 +1,4 @@
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <utility>

@@ -9,7 +9,7 @@
 
 #include "core/base/histogram.hpp"
 #include "core/base/process_usage.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "core/store/metered_store.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/support/store_calls.hpp"

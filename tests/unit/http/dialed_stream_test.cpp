@@ -9,7 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "tests/support/resident_memory.hpp"
 
 namespace dialed_stream_test {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/preview_limits.hpp"
 #include "core/base/task_group.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "http/access/access.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/proxy/preview_service.hpp"

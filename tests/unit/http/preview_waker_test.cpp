@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "tests/support/fake_world.hpp"
 
 namespace preview_waker_test {

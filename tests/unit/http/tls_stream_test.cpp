@@ -8,7 +8,7 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <optional>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/support/tls_client.hpp"
 #include "tests/unit/http/test_tls.hpp"
 

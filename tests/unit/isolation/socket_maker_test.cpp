@@ -19,7 +19,7 @@
 #include <future>
 #include <thread>
 
-#include "core/base/preview_limits.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "fixture.hpp"
 #include "tests/support/paths.hpp"
 

@@ -13,8 +13,8 @@
 #include <functional>
 #include <sstream>
 
-#include "core/base/unique_fd.hpp"
 #include "core/isolation/private_mounts.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/unit/isolation/fixture.hpp"
 
 namespace staging_test {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/limits.hpp"
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "fixture.hpp"
 
 namespace user_namespace_test {

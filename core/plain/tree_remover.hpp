@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace atl::fs_guard {
+namespace atl::base {
 
 inline constexpr std::size_t k_max_open_levels = 32;
 
@@ -66,4 +66,4 @@ class TreeRemover {
     int error_number_ = 0;
 };
 
-}  // namespace atl::fs_guard
+}  // namespace atl::base

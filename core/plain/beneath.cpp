@@ -1,4 +1,4 @@
-#include "fs-guard/beneath.hpp"
+#include "core/plain/beneath.hpp"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace atl::fs_guard {
+namespace atl::base {
 namespace {
 
 // A rename beside the walk makes a `..` uncertain, and the kernel then asks for another try (openat2(2),
@@ -22,7 +22,7 @@ constexpr int k_most_links = 40;
 // Of the directories made for one path, those that are taken back. Nobody needs more, and each costs a walk.
 constexpr std::size_t k_most_taken_back = 64;
 
-base::UniqueFd fail(int error_number) {
+UniqueFd fail(int error_number) {
     errno = error_number;
     return {};
 }
@@ -60,16 +60,16 @@ bool climbs_out(std::string_view path) {
 Beneath::Beneath(const std::string& root)
     : root_path_(trimmed(root)), root_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
 
-base::UniqueFd Beneath::open(std::string_view path, int flags, mode_t mode) const {
+UniqueFd Beneath::open(std::string_view path, int flags, mode_t mode) const {
     if (path.find('\0') != std::string_view::npos)
         return fail(EINVAL);
     const std::string text = path.empty() ? "." : std::string(path);
-    base::UniqueFd fd = open_as_written(text, flags, mode);
+    UniqueFd fd = open_as_written(text, flags, mode);
     if (fd || errno != EXDEV)
         return fd;
     const std::optional<std::string> resolved =
         without_absolute_links(text, (flags & O_NOFOLLOW) != 0 ? LastLink::itself : LastLink::followed);
-    return resolved ? open_as_written(*resolved, flags, mode) : base::UniqueFd();
+    return resolved ? open_as_written(*resolved, flags, mode) : UniqueFd();
 }
 
 std::optional<std::string> Beneath::below_root(std::string_view absolute) const {
@@ -94,7 +94,7 @@ std::optional<std::string> Beneath::without_absolute_links(std::string path, Las
     if (path.starts_with('/'))
         return refuse(EXDEV);
     bool has_absolute = false;
-    base::UniqueFd directory;  // of the part at `begin`; what is before has no link. None: the root
+    UniqueFd directory;  // of the part at `begin`; what is before has no link. None: the root
     int depth = 0;
     std::size_t begin = 0;
     for (int links = 0; begin < path.size();) {
@@ -107,7 +107,7 @@ std::optional<std::string> Beneath::without_absolute_links(std::string path, Las
             depth += part == ".." ? -1 : 1;
         if (depth < 0)
             return refuse(EXDEV);
-        base::UniqueFd here(::openat(at, part.empty() ? "." : part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        UniqueFd here(::openat(at, part.empty() ? "." : part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
         if (!here)
             break;
         const bool is_left = last == LastLink::itself && slash == path.size();
@@ -137,7 +137,7 @@ std::optional<std::string> Beneath::without_absolute_links(std::string path, Las
     return path;
 }
 
-base::UniqueFd Beneath::open_as_written(const std::string& text, int flags, mode_t mode) const {
+UniqueFd Beneath::open_as_written(const std::string& text, int flags, mode_t mode) const {
     open_how how{};
     how.flags = static_cast<std::uint64_t>(static_cast<unsigned>(flags)) | O_CLOEXEC;
     how.mode = (flags & O_CREAT) != 0 ? mode : 0;
@@ -148,13 +148,13 @@ base::UniqueFd Beneath::open_as_written(const std::string& text, int flags, mode
         if (opened >= 0 || (errno != EAGAIN && errno != EINTR))
             break;
     }
-    return base::UniqueFd(static_cast<int>(opened));
+    return UniqueFd(static_cast<int>(opened));
 }
 
-base::UniqueFd Beneath::reopen(int looked_at, int flags) {
+UniqueFd Beneath::reopen(int looked_at, int flags) {
     const std::string link = "/proc/self/fd/" + std::to_string(looked_at);
     // A process that holds a lease would otherwise make the open wait for it (fcntl(2), F_SETLEASE).
-    return base::UniqueFd(::open(link.c_str(), flags | O_NONBLOCK | O_CLOEXEC));
+    return UniqueFd(::open(link.c_str(), flags | O_NONBLOCK | O_CLOEXEC));
 }
 
 std::optional<Beneath::Place> Beneath::place(std::string_view path) const {
@@ -168,7 +168,7 @@ std::optional<Beneath::Place> Beneath::place(std::string_view path) const {
     // "/name" is not beneath anything.
     const std::string_view parent =
         slash == std::string_view::npos ? std::string_view(".") : path.substr(0, slash == 0 ? 1 : slash);
-    base::UniqueFd directory = open(parent, O_PATH | O_DIRECTORY);
+    UniqueFd directory = open(parent, O_PATH | O_DIRECTORY);
     if (!directory)
         return std::nullopt;
     return Place{std::move(directory), std::string(name)};
@@ -189,7 +189,7 @@ bool Beneath::make_parents(std::string_view path, NewParents* made) const {
     path = trimmed(path);
     // Of the parts so far. A part that is no link and no ".." is one step from there, else the kernel walks
     // again from the root.
-    base::UniqueFd directory = open(".", O_PATH | O_DIRECTORY);
+    UniqueFd directory = open(".", O_PATH | O_DIRECTORY);
     std::size_t begin = 0;
     for (std::size_t slash = path.find('/', 1); directory && slash != std::string_view::npos;
          begin = slash + 1, slash = path.find('/', begin)) {
@@ -202,7 +202,7 @@ bool Beneath::make_parents(std::string_view path, NewParents* made) const {
             return false;
         if (is_made && made != nullptr)
             made->add(path.substr(0, slash));
-        base::UniqueFd next;
+        UniqueFd next;
         if (is_step)
             next.reset(
                 ::openat(directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -228,4 +228,4 @@ NewParents::~NewParents() {
     errno = kept_errno;
 }
 
-}  // namespace atl::fs_guard
+}  // namespace atl::base

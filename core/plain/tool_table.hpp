@@ -1,6 +1,6 @@
 // The filesystem tools as their callers see them: names, parameters, other names of parameters that models
 // use, ranges. The one table that the published schemas are made from and that arguments are checked against.
-// Header only: the guest, which links nothing of the server's, has it too. Not here: what the tools do.
+// Not here: what the tools do.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 #include <span>
 #include <string_view>
 
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
-namespace atl::sandbox {
+namespace atl::base {
 
 enum class ToolValue : std::uint8_t { text, flag, count, text_list };
 /// required and optional parameters are published; an accepted one is understood, but not offered.
@@ -227,4 +227,4 @@ constexpr const ToolSpec* find_tool(std::string_view name) {
     return nullptr;
 }
 
-}  // namespace atl::sandbox
+}  // namespace atl::base

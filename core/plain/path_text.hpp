@@ -6,15 +6,14 @@
 // - the shown path, in what the API tells of files: the path as it is, with U+FFFD for what is not UTF-8. It
 //   does not always lead back;
 // - the href, beside it: percent-encoded, exact.
-// Pure. Header only: the guest, which links nothing of the server's, has it too.
+// Pure.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-// check-allow: layers header-only
-#include "core/base/utf8.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::base {
 

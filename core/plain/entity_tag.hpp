@@ -1,5 +1,5 @@
 // Conditions on entity tags (RFC 9110 section 13.1): If-Match and If-None-Match, as the text of the field.
-// Pure. Header only: the guest checks what it is about to replace.
+// Pure.
 #pragma once
 
 #include <string_view>

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-namespace atl::sandbox {
+namespace atl::base {
 
 inline constexpr const char* k_inner_workspace = "/workspace";
 inline constexpr const char* k_inner_agent_dir = "/agent";
@@ -16,4 +16,4 @@ inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 inline constexpr std::array<std::string_view, 5> k_injected_variables = {
     "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
 
-}  // namespace atl::sandbox
+}  // namespace atl::base

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/base/limits.hpp"
+#include "core/plain/guest_limits.hpp"
 
 namespace atl::base {
 

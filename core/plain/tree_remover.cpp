@@ -1,4 +1,4 @@
-#include "fs-guard/tree_remover.hpp"
+#include "core/plain/tree_remover.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace atl::fs_guard {
+namespace atl::base {
 namespace {
 
 // openat2(2): neither a mount nor a symlink can lead out of the tree.
@@ -186,4 +186,4 @@ void TreeRemover::leave() {
         levels_.back().progressed = true;
 }
 
-}  // namespace atl::fs_guard
+}  // namespace atl::base

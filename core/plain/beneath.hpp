@@ -3,7 +3,7 @@
 // A link to an absolute path below the root counts as one to the same path relative to the root; any other
 // absolute link leads outside.
 // For the program inside a sandbox, which has the workspace's user's rights and no others; the server itself
-// opens no workspace. Links nothing of the host's. Errors are errno.
+// opens no workspace. Errors are errno.
 #pragma once
 
 #include <fcntl.h>
@@ -15,10 +15,9 @@
 #include <string_view>
 #include <vector>
 
-// check-allow: layers header-only: the guest compiles this, too
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
-namespace atl::fs_guard {
+namespace atl::base {
 
 /// Whether the text of a relative path, in which links do not count, goes above its start on its way.
 bool climbs_out(std::string_view path);
@@ -38,21 +37,21 @@ class Beneath {
 
     /// As openat2(2), close-on-exec. `path` is relative to the root; empty and "." are the root. Not for
     /// O_PATH-less opening of what may be a FIFO or a device: use look(). EXDEV: the path leads outside.
-    base::UniqueFd open(std::string_view path, int flags, mode_t mode = 0) const;
+    UniqueFd open(std::string_view path, int flags, mode_t mode = 0) const;
     /// Where the target of an absolute link lies, relative to the root ("." is the root); nothing: elsewhere.
     std::optional<std::string> below_root(std::string_view absolute) const;
     /// What is there, without opening it (open(2), O_PATH).
-    base::UniqueFd look(std::string_view path, LastLink last) const {
+    UniqueFd look(std::string_view path, LastLink last) const {
         return open(path, O_PATH | (last == LastLink::itself ? O_NOFOLLOW : 0));
     }
     /// Opens what look() has found, whatever is at its path by now, without waiting for anybody: EAGAIN, if
     /// a process has a lease on it. `flags` without O_CREAT.
-    static base::UniqueFd reopen(int looked_at, int flags);
+    static UniqueFd reopen(int looked_at, int flags);
 
     /// Where something is, or will be: for the *at() system calls, which follow no link at `name` when told
     /// so.
     struct Place {
-        base::UniqueFd directory;
+        UniqueFd directory;
         std::string name;  // a name: not empty, not "." or "..", no slash
     };
     /// Nothing, and errno, if the directory cannot be opened; EINVAL where the path ends in no name, as that
@@ -66,11 +65,11 @@ class Beneath {
     bool make_parents(std::string_view path, NewParents* made = nullptr) const;
 
   private:
-    base::UniqueFd open_as_written(const std::string& path, int flags, mode_t mode) const;
+    UniqueFd open_as_written(const std::string& path, int flags, mode_t mode) const;
     std::optional<std::string> without_absolute_links(std::string path, LastLink last) const;
 
     std::string root_path_;
-    base::UniqueFd root_;
+    UniqueFd root_;
 };
 
 /// Directories that were made on the way to something. Unless that came to be, they are removed with the
@@ -93,4 +92,4 @@ class NewParents {
     std::vector<std::string> paths_;  // the deepest ones last
 };
 
-}  // namespace atl::fs_guard
+}  // namespace atl::base
