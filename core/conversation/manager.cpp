@@ -128,7 +128,7 @@ void Manager::load(StoredConversation stored) {
     if (!stored.sandbox.id.empty() && !stored.sandbox.gone)
         context_.sandboxes.adopt(stored.sandbox);
     Conversation& conversation = enlist(stored.record, std::move(stored.sandbox));
-    roster_.on_loaded(conversation);
+    roster_.on_loaded(conversation.record());
     conversation.restore(stored);
 }
 
@@ -136,7 +136,7 @@ void Manager::unload(Conversation& conversation) {
     const Record& record = conversation.record();
     conversation.stop_timers();
     eviction_.erase(conversation);
-    roster_.on_unloaded(conversation);
+    roster_.on_unloaded(conversation.record());
     if (record.status != Status::ended) {
         context_.sandboxes.release(record.sandbox_id);
         if (record.ttl_seconds > 0)
@@ -243,7 +243,7 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     record.create_digest = record.create_key.empty() ? "" : digest(request.fingerprint);
     ++stats_.by_status[record.status];
     Conversation& conversation = enlist(std::move(record), std::move(*made));
-    roster_.on_made(conversation);
+    roster_.on_made(conversation.record());
     conversation.create(std::move(reply));
 }
 
@@ -586,8 +586,8 @@ void Manager::on_erased(Conversation& conversation) {
         context_.sandboxes.leave_log(record.sandbox_id, *record.user_id);
     eviction_.erase(conversation);
     awaiting_removal_.erase(&conversation);
-    roster_.on_end(conversation);
-    roster_.on_unloaded(conversation);
+    roster_.on_end(conversation.record());
+    roster_.on_unloaded(conversation.record());
     residents_.erase(conversation);
 }
 

@@ -259,7 +259,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
 
     base::Result<void> accepts_work() const override;
     Admission& admission() override { return admission_; }
-    void on_end(Conversation& conversation) override { roster_.on_end(conversation); }
+    void on_end(Conversation& conversation) override { roster_.on_end(conversation.record()); }
     void on_living(Conversation& conversation) override { eviction_.add(conversation); }
     void on_removal_waiting(Conversation& conversation) override;
     void on_removal_begun(Conversation& conversation) override;

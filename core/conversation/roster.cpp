@@ -1,26 +1,22 @@
 #include "core/conversation/roster.hpp"
 
-#include "core/conversation/conversation.hpp"
-
 namespace atl::conversation {
 
-void Roster::on_made(const Conversation& conversation) {
+void Roster::on_made(const Record& record) {
     ++open_;
-    on_loaded(conversation);
-    if (const auto& user_id = conversation.record().user_id)
+    on_loaded(record);
+    if (const auto& user_id = record.user_id)
         ++*users_[*user_id].open;
 }
 
-void Roster::on_loaded(const Conversation& conversation) {
-    const Record& record = conversation.record();
+void Roster::on_loaded(const Record& record) {
     if (record.status != Status::ended)
         counting_.insert(record.key);
     if (record.user_id)
         ++users_[*record.user_id].loaded;
 }
 
-void Roster::on_unloaded(const Conversation& conversation) {
-    const Record& record = conversation.record();
+void Roster::on_unloaded(const Record& record) {
     counting_.erase(record.key);
     if (!record.user_id)
         return;
@@ -29,8 +25,7 @@ void Roster::on_unloaded(const Conversation& conversation) {
         users_.erase(user);
 }
 
-void Roster::on_end(const Conversation& conversation) {
-    const Record& record = conversation.record();
+void Roster::on_end(const Record& record) {
     if (counting_.erase(record.key) == 0)
         return;
     --open_;

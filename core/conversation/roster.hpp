@@ -14,10 +14,9 @@
 
 #include "core/base/error.hpp"
 #include "core/base/limits.hpp"
+#include "core/conversation/types.hpp"
 
 namespace atl::conversation {
-
-class Conversation;
 
 /// How many conversations there may be that have not ended. Sandboxes without one count as conversations.
 struct ConversationBounds {
@@ -32,12 +31,12 @@ class Roster {
     /// At the start: of all that the store has.
     void set_open(std::size_t open) { open_ = open; }
     /// A new one. Precondition: is_counted() for its user; the user never changes.
-    void on_made(const Conversation& conversation);
+    void on_made(const Record& conversation);
     /// One of the store is loaded, or no longer.
-    void on_loaded(const Conversation& conversation);
-    void on_unloaded(const Conversation& conversation);
+    void on_loaded(const Record& conversation);
+    void on_unloaded(const Record& conversation);
     /// It does not count any more.
-    void on_end(const Conversation& conversation);
+    void on_end(const Record& conversation);
 
     /// Whether the number of a user's conversations is known; else set_open_of() is due.
     bool is_counted(const std::string& user_id) const;

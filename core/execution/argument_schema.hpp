@@ -12,36 +12,9 @@
 #include <string_view>
 
 #include "core/base/error.hpp"
+#include "core/execution/schema_limits.hpp"
 
 namespace atl::execution {
-
-inline constexpr std::size_t k_schema_limit_bytes = 64 * 1024;
-inline constexpr std::size_t k_schema_depth = 32;
-// With each $ref replaced by what it names: schemas, and bytes of names and values (8 more for each).
-inline constexpr std::size_t k_schema_expanded_nodes = 10'000;
-inline constexpr std::size_t k_schema_expanded_bytes = 1024 * 1024;
-inline constexpr std::size_t k_schema_recursive = 4;                // schemas that a $ref within them names
-inline constexpr std::size_t k_schema_patterns = 64;                // different ones
-inline constexpr std::size_t k_pattern_memory_bytes = 1024 * 1024;  // of each, RE2's max_mem
-inline constexpr int k_pattern_instructions = 4'000;                // of each, as RE2 counts them
-inline constexpr std::size_t k_arguments_depth = 128;
-inline constexpr std::size_t k_argument_names_bytes = 8 * 1024;  // of all objects around a value
-// An array where uniqueItems is used: its cost is quadratic.
-inline constexpr std::size_t k_unique_items = 2'000;
-// Of one check: keywords evaluated (a long enum, text against a pattern and uniqueItems count more), and how
-// many of them within each other, which bounds the stack.
-inline constexpr std::size_t k_check_steps = 100'000;
-inline constexpr std::size_t k_check_steps_per_byte = 4;  // of the arguments, added
-inline constexpr std::size_t k_check_depth = 512;
-
-// Of compiling one, as compile_within() counts it; the other bounds allow a third of it.
-inline constexpr std::size_t k_compile_work = 8UL * 1024 * 1024;
-
-// What compile_within() and check_within() count as their work, beside what is above.
-inline constexpr std::size_t k_compile_work_per_schema = 64;  // in bytes of text, which count one each
-inline constexpr std::size_t k_compile_work_per_pattern = 1024;
-inline constexpr std::size_t k_small_pattern_memory_bytes = 64 * 1024;  // of each pattern that is compiled so
-inline constexpr std::size_t k_bytes_parsed_a_step = 8;
 
 class ArgumentSchema {
   public:

@@ -28,6 +28,8 @@
 
 namespace atl::execution {
 
+struct ExecutionCall;
+
 struct ExecutionRequest {
     /// unattended: the run goes on without the client that began it.
     enum class Attendance : std::uint8_t { attended, unattended };
@@ -145,7 +147,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void write(std::string& out, Detail detail) const;
 
   private:
-    struct Call;
+    using Call = ExecutionCall;
 
     void on_running() override;
     void on_log(const std::string& level, const std::string& text_json) override;

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
-#include "core/execution/execution.hpp"
 #include "core/execution/heavy_checks.hpp"
 #include "core/execution/tool_host.hpp"
 #include "core/execution/tool_set.hpp"
@@ -29,7 +28,7 @@ inline std::string call_name(std::uint64_t id) {
 }
 
 /// A call of a tool, open or not.
-struct Execution::Call {
+struct ExecutionCall {
     std::uint64_t id = 0;
     std::string name;
     std::string args_json;  // until it is answered

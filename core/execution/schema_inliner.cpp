@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/execution/argument_schema.hpp"
+#include "core/execution/schema_limits.hpp"
 #include "core/plain/path_text.hpp"
 #include "core/plain/utf8.hpp"
 

@@ -13,10 +13,8 @@ namespace atl::isolation {
 /// Makes `folder` and its files, or brings them up to date; readable by everyone. Errors: storage_failed.
 base::Result<void> write_etc(const std::filesystem::path& folder, const HostLayout& layout);
 
-/// Makes `folder` with an empty file and an empty folder, readable by everyone: they lie over the masked
-/// paths of a sandbox. Errors: storage_failed.
+/// Makes `folder` with k_empty_file and k_empty_folder (profile.hpp), readable by everyone. Errors:
+/// storage_failed.
 base::Result<void> make_masks(const std::filesystem::path& folder);
-inline constexpr const char* k_empty_file = "file";
-inline constexpr const char* k_empty_folder = "folder";
 
 }  // namespace atl::isolation

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "core/base/limits.hpp"
-#include "core/isolation/etc_template.hpp"
 
 namespace atl::isolation {
 namespace {

@@ -32,6 +32,10 @@ enum ProfileFd : int {
     k_status_fd = 7,
 };
 
+/// They lie over the masked paths of a sandbox.
+inline constexpr const char* k_empty_file = "file";
+inline constexpr const char* k_empty_folder = "folder";
+
 /// Where bwrap finds the sources on the host.
 struct ProfileSources {
     std::string workspace;  // empty: none
@@ -39,7 +43,7 @@ struct ProfileSources {
     std::string guest;
     std::string bridge_dir;
     std::string etc;
-    std::string masks;  // make_masks() made it
+    std::string masks;  // with k_empty_file and k_empty_folder
     /// In front of the host's own paths: where views of them are; empty: the host's themselves.
     std::string host_root = {};
     std::string dev = {};   // a complete /dev with ptys; empty: bwrap makes /dev

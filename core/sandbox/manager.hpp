@@ -92,6 +92,11 @@ class Observer {
     virtual std::optional<std::string> spare_one() { return std::nullopt; }
 };
 
+// The records of the manager, in manager_parts.hpp.
+struct ManagedGeneration;
+struct ManagedSandbox;
+struct PendingRemoval;
+
 class Manager {
   public:
     using Ready = std::function<void(base::Result<void>)>;
@@ -262,16 +267,9 @@ class Manager {
     std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;
 
   private:
-    /// Why processes stand still without being frozen for a client.
-    enum class Hold : std::uint8_t {
-        none,
-        coming,    // asked for
-        standing,  // by the hold alone
-        parked,    // frozen anyway
-    };
-    struct Generation;
-    struct Sandbox;
-    struct Removal;
+    using Generation = ManagedGeneration;
+    using Sandbox = ManagedSandbox;
+    using Removal = PendingRemoval;
 
     void hold(std::vector<Leftover> leftovers);
     void release_uid(Sandbox& sandbox);

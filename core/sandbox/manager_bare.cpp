@@ -1,5 +1,6 @@
 // Sandboxes for one program: nothing of them is in a store or on the disk.
 #include "core/base/ids.hpp"
+#include "core/sandbox/manager.hpp"
 #include "core/sandbox/manager_parts.hpp"
 
 namespace atl::sandbox {

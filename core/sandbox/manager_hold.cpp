@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "core/sandbox/manager.hpp"
 #include "core/sandbox/manager_parts.hpp"
 
 namespace atl::sandbox {

@@ -2,6 +2,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/sandbox/manager.hpp"
 #include "core/sandbox/manager_parts.hpp"
 
 namespace atl::sandbox {

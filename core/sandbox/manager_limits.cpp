@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "core/sandbox/manager.hpp"
 #include "core/sandbox/manager_parts.hpp"
 
 namespace atl::sandbox {

@@ -4,17 +4,28 @@
 // workspace.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "core/sandbox/manager.hpp"
+#include "core/sandbox/machine.hpp"
+#include "core/sandbox/ports.hpp"
+#include "core/sandbox/types.hpp"
 
 namespace atl::sandbox {
 
+/// Why processes stand still without being frozen for a client.
+enum class Hold : std::uint8_t {
+    none,
+    coming,    // asked for
+    standing,  // by the hold alone
+    parked,    // frozen anyway
+};
+
 // Destroyed in reverse: first the channel, then the process it talks to, then the group both live in.
-struct Manager::Generation {
+struct ManagedGeneration {
     std::uint32_t number = 0;
     std::uint32_t memory_mb = 0;  // its limit, which only grows while it lives
     GenerationMachine machine;
@@ -27,31 +38,31 @@ struct Manager::Generation {
     std::vector<std::uint16_t> ports;        // that are listened on
     base::TimerId timer = 0;
     base::SteadyTime started{};
-    Ready ready;  // until it has been answered
-    Ready frozen;
+    std::function<void(base::Result<void>)> ready;  // until it has been answered
+    std::function<void(base::Result<void>)> frozen;
     Hold hold = Hold::none;
-    std::vector<Done> waiters;
+    std::vector<std::function<void()>> waiters;
     base::Error start_error{base::Errc::sandbox_failed, ""};
 };
 
-struct Manager::Removal {
-    Done answered;  // empty: told already
-    Done gone;
+struct PendingRemoval {
+    std::function<void()> answered;  // empty: told already
+    std::function<void()> gone;
     base::TimerId timer = 0;
 };
 
-struct Manager::Sandbox {
+struct ManagedSandbox {
     Record record;
     /// 0: the server's own, or no workspace needs one. None while the node's store cannot be read.
     std::optional<std::uint32_t> host_uid;
     Status status = Status::terminated;
-    std::optional<Generation> generation;
+    std::optional<ManagedGeneration> generation;
     bool is_bare = false;  // made by create_bare()
     std::function<void(const Exit&)> on_bare_exit;
     bool removing = false;
     bool is_workspace_going = false;  // the rest of the removal is the disk's work
     bool has_removal_failed = false;  // of the workspace: that is left to the next start
-    std::vector<std::shared_ptr<Removal>> removals;
+    std::vector<std::shared_ptr<PendingRemoval>> removals;
 };
 
 }  // namespace atl::sandbox

@@ -4,6 +4,7 @@
 #include "core/base/ending_limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/sandbox/manager.hpp"
 #include "core/sandbox/manager_parts.hpp"
 #include "core/sandbox/start_sweep.hpp"
 
