@@ -1,5 +1,4 @@
-// Strings of JSON text (RFC 8259 section 7): the one escape of the project. Header only: the guest, which
-// links nothing of the server's, has it too.
+// Strings of JSON text (RFC 8259 section 7): the one escape of the project.
 #pragma once
 
 #include <bit>

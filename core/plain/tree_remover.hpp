@@ -4,8 +4,7 @@
 // up to the top of the tree, so neither depth nor size costs memory or stack.
 // Precondition: no process changes the tree meanwhile. If one does, still nothing outside of the tree is
 // touched.
-// Works in steps: the helper reports between them, the program inside a sandbox gives way. Links nothing of
-// the host's.
+// Works in steps: the helper reports between them, the program inside a sandbox gives way.
 #pragma once
 
 #include <dirent.h>

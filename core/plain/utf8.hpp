@@ -1,6 +1,5 @@
 // UTF-8 as RFC 3629 has it: no surrogates, no overlong forms, at most U+10FFFF. The one check and the one
-// repair of the project; what comes is hostile. Header only: the guest, which links nothing of the server's,
-// has it too.
+// repair of the project; what comes is hostile.
 #pragma once
 
 #include <array>
