@@ -16,6 +16,9 @@
 
 namespace atl::sandbox {
 
+using WhenReady = std::function<void(base::Result<void>)>;
+using WhenDone = std::function<void()>;
+
 /// Why processes stand still without being frozen for a client.
 enum class Hold : std::uint8_t {
     none,
@@ -38,16 +41,16 @@ struct ManagedGeneration {
     std::vector<std::uint16_t> ports;        // that are listened on
     base::TimerId timer = 0;
     base::SteadyTime started{};
-    std::function<void(base::Result<void>)> ready;  // until it has been answered
-    std::function<void(base::Result<void>)> frozen;
+    WhenReady ready;  // until it has been answered
+    WhenReady frozen;
     Hold hold = Hold::none;
-    std::vector<std::function<void()>> waiters;
+    std::vector<WhenDone> waiters;
     base::Error start_error{base::Errc::sandbox_failed, ""};
 };
 
 struct PendingRemoval {
-    std::function<void()> answered;  // empty: told already
-    std::function<void()> gone;
+    WhenDone answered;  // empty: told already
+    WhenDone gone;
     base::TimerId timer = 0;
 };
 
