@@ -56,7 +56,6 @@
 #include "http/access/key_file.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
-#include "http/api/shared_deflate.hpp"
 #include "http/proxy/dialed_stream.hpp"
 #include "http/proxy/loopback_doors.hpp"
 #include "http/proxy/preview_service.hpp"
@@ -148,7 +147,6 @@ struct Application::Parts {
     std::unique_ptr<http::KeyFile> keys;
     std::unique_ptr<http::StreamTokens> tokens;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
-    std::unique_ptr<http::SharedDeflate> deflate;
     http::Metrics metrics;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Gate> gate;
@@ -399,8 +397,6 @@ Result<void> Application::Parts::open_http() {
         system.warm_pause = sandboxes->freezer();
     system.ready = [this] { return conversations->ready(); };
     system.orphans = orphans;
-    if (config.websocket_compression == "on")
-        deflate = std::make_unique<http::SharedDeflate>();
     if (config.measure_loop)
         system.loop = &meter;
     system.preview_frames = config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
@@ -418,8 +414,8 @@ Result<void> Application::Parts::open_http() {
         const auto host = config.previews ? config.previews->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
-    api = std::make_unique<http::Api>(
-        http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
+    api =
+        std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get(), &metrics, {}});
     api->executions = executions.get();
     api->checks = checker.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);

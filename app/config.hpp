@@ -87,7 +87,6 @@ struct Config {
     http::LimitSettings limits;
     sandbox::LimitChanges ceilings = sandbox::default_ceilings();  // of the limits that a request may ask for
     std::size_t body_memory_mb = base::k_body_budget_bytes / (1024UL * 1024);
-    std::string websocket_compression = "on";
     std::string log_level = "info";
     std::string access_log = "failures";
     std::uint32_t heartbeat_seconds = base::k_heartbeat_interval.count();

@@ -110,11 +110,6 @@ void add_stream_and_log_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_BODY_MEMORY_MB")
         ->check(CLI::Range(1, 1024 * 1024))
         ->capture_default_str();
-    cli.add_option("--websocket-compression", config.websocket_compression,
-                   "Whether WebSockets are compressed where a client offers it: on or off")
-        ->envname("ATOLL_WEBSOCKET_COMPRESSION")
-        ->check(CLI::IsMember({"on", "off"}))
-        ->capture_default_str();
     cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
         ->envname("ATOLL_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

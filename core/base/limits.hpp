@@ -41,19 +41,6 @@ inline constexpr std::size_t k_bulk_input_bytes = 64UL * 1024;
 static_assert(k_max_header_bytes + k_read_ahead_bytes <= k_bulk_input_bytes);
 inline constexpr std::chrono::seconds k_heartbeat_interval{15};
 static_assert(k_heartbeat_interval < k_write_deadline);
-// Compression on WebSockets (RFC 7692). Measured with zlib's level 1: an event of 1 KiB takes 0.02 ms and
-// saves half a packet; the longest here takes 0.3 to 0.5 ms, and 0.8 where nothing repeats.
-inline constexpr std::size_t k_least_deflated_bytes = 1024;
-inline constexpr std::size_t k_most_deflated_bytes = 48 * 1024;
-// Bytes that one WebSocket may compress in one turn of the loop. A batch of events is always finished.
-inline constexpr std::size_t k_deflate_turn_bytes = 16 * 1024;
-// Bytes that all WebSockets together may compress: a rate and the burst above it. Further events go out
-// uncompressed.
-inline constexpr std::size_t k_deflate_bytes_per_s = 8UL * 1024 * 1024;
-inline constexpr std::size_t k_deflate_stored_bytes = 4UL * 1024 * 1024;
-static_assert(k_most_deflated_bytes <= k_deflate_stored_bytes);
-// A few bytes of a client can inflate to a whole message. This bounds the bytes that inflation may add.
-inline constexpr std::size_t k_inflate_gain_bytes_per_s = 2UL * 1024 * 1024;
 inline constexpr std::size_t k_default_page_items = 100;
 inline constexpr std::size_t k_max_page_items = 10'000;
 // A page ends here even if it may have more items: one answer must not hold up the loop.

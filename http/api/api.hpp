@@ -60,7 +60,6 @@ struct SystemInfo {
 };
 
 class Metrics;
-class SharedDeflate;
 class StreamTokens;
 class UnattendedCalls;
 
@@ -68,7 +67,6 @@ struct Api {
     conversation::Manager& conversations;
     SystemInfo system;
     const StreamTokens* tokens = nullptr;              // without: no route makes tokens
-    SharedDeflate* deflate = nullptr;                  // without: no WebSocket is compressed
     const Metrics* metrics = nullptr;                  // without: /metrics is empty
     SubscriberCounts subscribers;                      // now
     std::shared_ptr<UnattendedCalls> unattended = {};  // made with the routes that need it

@@ -45,7 +45,7 @@ WebSocketActions actions_on(Api& api, const std::string& id, const std::string& 
     return actions;
 }
 
-/// Of a client that may follow and no more.
+/// The actions of a client that may only follow.
 WebSocketActions no_actions() {
     const base::Error refusal(Errc::read_only_token,
                               "This token is for reading; get one with the scope chat.");
@@ -86,10 +86,6 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
         co_return id.error();
     if (const auto valid = check_handshake(context.request); valid.has_error())
         co_return valid.error();
-    const auto wanted = api.deflate == nullptr ? Compression::none : Compression::deflate;
-    const auto agreement = agree_on_extensions(context.request, wanted);
-    if (agreement.has_error())
-        co_return agreement.error();
     const auto after = log_cursor(context);
     if (after.has_error())
         co_return after.error();
@@ -106,8 +102,8 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     actions.admit_frame = frame_limit(context);
     auto session = std::make_unique<WebSocketSession>(
         std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes,
-        agreement->compression == Compression::deflate ? api.deflate : nullptr, context.principal.expires_at);
-    co_return accept_handshake(context.request, *agreement, std::move(session));
+        context.principal.expires_at);
+    co_return accept_handshake(context.request, std::move(session));
 }
 
 }  // namespace
@@ -120,8 +116,8 @@ std::vector<Route> socket_routes(Api& api) {
     socket.name = "openWebSocket";
     socket.summary =
         "A WebSocket: each text frame of the server is one Event from `after` on, live, or Accepted or "
-        "Rejected; the client's are ClientFrame. permessage-deflate is spoken where it is offered. A close "
-        "frame's reason is `{logEpoch, code, after, detail?}`. A bad or expired token gets the WebSocket and "
+        "Rejected; the client's are ClientFrame. A close frame's reason is `{logEpoch, code, after, "
+        "detail?}`. A bad or expired token gets the WebSocket and "
         "the close code 4401, one for something else 4403; a cursor of another log, 4410 `log_replaced`.";
     socket.handler = bind_handler(api, async_open_socket);
     socket.query = {k_log_cursor_parameter, k_token_parameter};
@@ -129,8 +125,7 @@ std::vector<Route> socket_routes(Api& api) {
     socket.opens = Opens::websocket;
     socket.headers = {{"Upgrade", "`websocket`."},
                       {"Sec-WebSocket-Key", "16 random bytes as base64 (RFC 6455)."},
-                      {"Sec-WebSocket-Version", "`13`."},
-                      {k_extensions_field, "The extensions that the client offers: permessage-deflate."}};
+                      {"Sec-WebSocket-Version", "`13`."}};
     socket.responses = {{101, "The WebSocket.", "WebSocketFrames"}};
     socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed,
                      Errc::too_many_streams};

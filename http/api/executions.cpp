@@ -333,9 +333,6 @@ Task<Result<Response>> async_open_execution(Api& api, RequestContext& context) {
         co_return execution.error();
     if (const auto valid = check_handshake(context.request); valid.has_error())
         co_return valid.error();
-    const auto agreement = agree_on_extensions(context.request, Compression::none);
-    if (agreement.has_error())
-        co_return agreement.error();
     const auto after = context.query_integer("after", k_seq_range);
     if (after.has_error())
         co_return after.error();
@@ -350,7 +347,7 @@ Task<Result<Response>> async_open_execution(Api& api, RequestContext& context) {
     auto session =
         std::make_unique<ExecutionSocket>(*execution, api.checks, after->value_or(0), std::move(*lease),
                                           std::move(admit), context.principal.expires_at);
-    co_return accept_handshake(context.request, *agreement, std::move(session));
+    co_return accept_handshake(context.request, std::move(session));
 }
 
 Task<Result<Response>> async_create_execution_token(Api& api, RequestContext& context) {

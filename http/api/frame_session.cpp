@@ -49,7 +49,7 @@ void write_rejection(std::string& out, const Error& error, std::string_view id) 
 FrameSession::FrameSession(Options options)
     : expires_at_(options.expires_at),
       admit_frame_(std::move(options.admit_frame)),
-      parser_({options.message_bytes}, options.inflater) {}
+      parser_({options.message_bytes}) {}
 
 base::Task<> FrameSession::async_run(Connection& connection, const ServerState& state) {
     begin(connection.wake());
@@ -124,17 +124,14 @@ bool FrameSession::on_deadline(const ServerState& state) {
 }
 
 bool FrameSession::may_read(const Connection& connection) const {
-    return !is_busy() && !connection.input().empty() && !place_.is_waiting() &&
-           connection.now() >= reads_after();
+    return !is_busy() && !connection.input().empty() && !place_.is_waiting();
 }
 
 base::Task<Io> FrameSession::async_wait(Connection& connection) {
     if (has_work() || may_read(connection)) {
         connection.wake()->post();
     } else {
-        auto until = std::min({ping_at_, message_until_, expires_at_, wakes_at()});
-        if (!is_busy() && !place_.is_waiting() && !connection.input().empty())
-            until = std::min(until, reads_after());
+        const auto until = std::min({ping_at_, message_until_, expires_at_, wakes_at()});
         connection.set_deadline(std::chrono::ceil<base::Millis>(until - connection.now()));
     }
     co_return co_await connection.async_idle();
@@ -164,7 +161,7 @@ void FrameSession::set_message_deadline(const ServerState& state) {
         message_until_ = state.clock.steady_now() + state.settings.body_deadline;
 }
 
-// Whether more of the message that has begun may be read.
+// True if more of the message that has begun may be read.
 bool FrameSession::has_place(Connection& connection, const ServerState& state) {
     if (parser_.held_bytes() > base::k_free_body_bytes)
         place_.ask(state.bodies, parser_.most_bytes(), connection.wake());
@@ -180,11 +177,8 @@ void FrameSession::read_frames(Connection& connection, const ServerState& state)
         awaits_pong_ = false;
         if (step.outcome == WebSocketParser::Outcome::failed)
             return close(parser_.close_code(), word_of(parser_.close_code()), parser_.reason());
-        if (step.outcome != WebSocketParser::Outcome::incomplete) {
-            on_read(connection.now());
-            if (admit())
-                on_frame();
-        }
+        if (step.outcome != WebSocketParser::Outcome::incomplete && admit())
+            on_frame();
         if (step.outcome == WebSocketParser::Outcome::message) {
             message_until_ = base::SteadyTime::max();  // the next one has its own time
             parser_.drop_payload();

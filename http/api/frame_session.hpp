@@ -27,8 +27,7 @@ class FrameSession : public Takeover {
   protected:
     struct Options {
         std::size_t message_bytes;
-        Inflater* inflater = nullptr;  // where permessage-deflate was agreed to; outlives the session
-        /// Of the client's credential; from then on no frame is obeyed. max: never.
+        /// When the client's credential expires: from then on no frame is obeyed. max: never.
         base::SteadyTime expires_at = base::SteadyTime::max();
         /// Asked for each message and control frame but a close; an error refuses it. None: there is no
         /// limit.
@@ -44,27 +43,23 @@ class FrameSession : public Takeover {
     virtual void on_message(Opcode opcode, std::string_view payload) = 0;
     /// A message exceeds the limit of frames.
     virtual void on_refused(const base::Error& error) = 0;
-    /// A frame is complete, or a message; before its limit.
-    virtual void on_read(base::SteadyTime /*now*/) {}
     /// Each turn, behind the frames: puts into out() what there is to send, or closes.
     virtual void produce(base::SteadyTime now) = 0;
     /// No frame is read.
     virtual bool is_busy() const = 0;
-    /// Input waits until then.
-    virtual base::SteadyTime reads_after() const { return base::SteadyTime::min(); }
     /// The next turn begins at once; else at this time at the latest.
     virtual bool has_work() const = 0;
     virtual base::SteadyTime wakes_at() const { return base::SteadyTime::max(); }
     /// Where a client goes on, for the reason of a close frame.
     virtual std::uint64_t resume_point() const = 0;
-    /// Of the log that this is a place in; empty: it has none.
+    /// The epoch of the log that resume_point() is a place in; empty: there is none.
     virtual std::string_view log_epoch() const { return {}; }
-    /// What was read of a message is still held: its place in the budget is, too, until give_place_back().
+    /// True while a message is still held: its place in the budget is, too, until give_place_back().
     virtual bool keeps_message() const { return false; }
     /// Nothing is read or sent any more but close frames.
     virtual void on_closing() {}
 
-    /// What is sent next.
+    /// The bytes to send next.
     std::string& out() noexcept { return out_; }
     const WebSocketParser& parser() const noexcept { return parser_; }
     void close(CloseCode code, std::string_view word, std::string_view detail = {});

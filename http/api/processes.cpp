@@ -449,9 +449,6 @@ Task<Result<Response>> async_open(Api& api, RequestContext& context) {
         co_return process_id.error();
     if (const auto valid = check_handshake(context.request); valid.has_error())
         co_return valid.error();
-    const auto agreement = agree_on_extensions(context.request, Compression::none);
-    if (agreement.has_error())
-        co_return agreement.error();
     const auto after = context.query_integer("after", k_seq_range);
     if (after.has_error())
         co_return after.error();
@@ -480,7 +477,7 @@ Task<Result<Response>> async_open(Api& api, RequestContext& context) {
         co_await async_cause_of(api, context, *socket);
     if (socket->failure())
         co_return socket->failure()->code() == Errc::not_found ? no_process() : *socket->failure();
-    co_return accept_handshake(context.request, *agreement, std::move(socket));
+    co_return accept_handshake(context.request, std::move(socket));
 }
 
 std::vector<Errc> errors_with(std::initializer_list<Errc> more) {

@@ -6,20 +6,9 @@
 #include "core/base/json_writer.hpp"
 
 namespace atl::http {
-namespace {
 
 using base::Errc;
 using base::Error;
-
-// How long input waits after a message that inflation made longer by `gained_bytes`.
-std::chrono::microseconds pause_for(std::size_t gained_bytes) {
-    return std::chrono::microseconds(gained_bytes * 1'000'000 / base::k_inflate_gain_bytes_per_s);
-}
-
-// Inflation may gain 256 KiB without a pause. This is the pause for that gain.
-constexpr std::chrono::milliseconds k_free_pause{125};
-
-}  // namespace
 
 /// State that callbacks set; a callback may come after the session has ended.
 struct WebSocketSession::Shared {
@@ -30,13 +19,10 @@ struct WebSocketSession::Shared {
 };
 
 WebSocketSession::WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions,
-                                   std::size_t message_bytes, SharedDeflate* deflate,
-                                   base::SteadyTime expires_at)
-    : FrameSession({message_bytes, deflate == nullptr ? nullptr : &deflate->inflater(), expires_at,
-                    std::move(actions.admit_frame)}),
+                                   std::size_t message_bytes, base::SteadyTime expires_at)
+    : FrameSession({message_bytes, expires_at, std::move(actions.admit_frame)}),
       feed_(std::move(feed)),
       actions_(std::move(actions)),
-      deflate_(deflate),
       shared_(std::make_shared<Shared>()) {}
 
 void WebSocketSession::begin(const std::shared_ptr<WakeEvent>& wake) {
@@ -56,20 +42,13 @@ bool WebSocketSession::has_work() const {
     return shared_->reply || more_ || shared_->woken;
 }
 
-void WebSocketSession::produce(base::SteadyTime now) {
+void WebSocketSession::produce(base::SteadyTime /*now*/) {
     if (more_ || std::exchange(shared_->woken, false))
-        more_ = pull(base::k_replay_batch_bytes, now);
+        more_ = pull(base::k_replay_batch_bytes);
 }
 
 void WebSocketSession::on_refused(const Error& error) {
     write_rejection(out(), error, find_id());
-}
-
-// Also for a message that is refused then: it has been inflated.
-void WebSocketSession::on_read(base::SteadyTime now) {
-    const std::size_t gained = WebSocketParser::is_control(parser().opcode()) ? 0 : parser().gained_bytes();
-    if (gained > 0)
-        read_after_ = std::max(read_after_, now - k_free_pause) + pause_for(gained);
 }
 
 void WebSocketSession::on_message(Opcode opcode, std::string_view payload) {
@@ -132,12 +111,10 @@ void WebSocketSession::take_reply() {
 }
 
 // Appends the events after the cursor. True: there are more.
-bool WebSocketSession::pull(std::size_t limit_bytes, base::SteadyTime now) {
+bool WebSocketSession::pull(std::size_t limit_bytes) {
     std::size_t taken = 0;
-    std::size_t worked = 0;
-    const std::size_t most = deflate_ == nullptr ? limit_bytes : base::k_deflate_turn_bytes;
-    while (taken < limit_bytes && worked < base::k_deflate_turn_bytes) {
-        const auto batch = feed_->next(std::min(limit_bytes - taken, most));
+    while (taken < limit_bytes) {
+        const auto batch = feed_->next(limit_bytes - taken);
         if (batch.has_error()) {
             close_for(batch.error());
             return false;
@@ -145,7 +122,7 @@ bool WebSocketSession::pull(std::size_t limit_bytes, base::SteadyTime now) {
         for (const auto& event : batch->events) {
             if (event->turn == untold_turn_)
                 untold_turn_ = 0;
-            worked += write_event(event, now);
+            write_frame(out(), Opcode::text, event->json);
             taken += event->cost_bytes();
         }
         if (batch->gone) {
@@ -170,18 +147,6 @@ void WebSocketSession::tell_stalled() {
                                          "again."));
 }
 
-// Gives the bytes that had to be compressed for it.
-std::size_t WebSocketSession::write_event(const conversation::EventPtr& event, base::SteadyTime now) {
-    SharedDeflate::Payload payload;
-    if (deflate_ != nullptr)
-        payload = deflate_->payload_of(event, now);
-    if (payload.bytes.empty())
-        write_frame(out(), Opcode::text, event->json);
-    else
-        write_deflated_text(out(), payload.bytes);
-    return payload.worked_bytes;
-}
-
 // A frame without an id is accepted silently.
 void WebSocketSession::accept(const conversation::TurnTicket& ticket, std::string_view id) {
     if (id.empty())
@@ -197,7 +162,7 @@ void WebSocketSession::accept(const conversation::TurnTicket& ticket, std::strin
     write_frame(out(), Opcode::text, text);
 }
 
-// Of a frame that is refused unread.
+// The id of a frame that is refused unread, as JSON; empty: it has none.
 std::string WebSocketSession::find_id() const {
     if (parser().opcode() != Opcode::text || parser().payload().size() > base::k_searched_frame_bytes)
         return {};

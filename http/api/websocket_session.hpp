@@ -1,9 +1,9 @@
 // A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
 // from the client. Invariants: every frame with a seq is an event of the log, in order, so a client resumes
 // from the last seq that it has seen; a refused frame is answered and changes nothing, except for a message
-// that the store is late with, whose answer says whether its turn runs; a client whose few bytes inflate to
-// long messages is read more slowly. Not here: the loop, pings, the end (frame_session.hpp), frames
-// (http/websocket/codec.hpp), the right to open a WebSocket (conversation_socket.cpp).
+// that the store is late with, whose answer says whether its turn runs. Not here: the loop, pings, the end
+// (frame_session.hpp), frames (http/websocket/codec.hpp), the right to open a WebSocket
+// (conversation_socket.cpp).
 #pragma once
 
 #include <functional>
@@ -16,7 +16,6 @@
 #include "http/api/event_stream.hpp"
 #include "http/api/forms.hpp"
 #include "http/api/frame_session.hpp"
-#include "http/api/shared_deflate.hpp"
 
 namespace atl::http {
 
@@ -29,16 +28,16 @@ struct WebSocketActions {
         message;
     /// The turn that is interrupted, and the last event before that.
     std::function<base::Result<conversation::TurnTicket>()> interrupt;
-    /// As of FrameSession::Options.
+    /// See FrameSession::Options.
     std::function<base::Result<void>()> admit_frame;
 };
 
 class WebSocketSession final : public FrameSession {
   public:
-    /// `deflate`: where permessage-deflate was agreed to; it must outlive the session. `expires_at`: of the
-    /// client's credential; from then on no frame is obeyed and no event sent. max: never.
+    /// `expires_at`: of the client's credential; from then on no frame is obeyed and no event sent. max:
+    /// never.
     WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions, std::size_t message_bytes,
-                     SharedDeflate* deflate = nullptr, base::SteadyTime expires_at = base::SteadyTime::max());
+                     base::SteadyTime expires_at = base::SteadyTime::max());
 
   private:
     struct Shared;
@@ -47,10 +46,8 @@ class WebSocketSession final : public FrameSession {
     void settle() override { take_reply(); }
     void on_message(Opcode opcode, std::string_view payload) override;
     void on_refused(const base::Error& error) override;
-    void on_read(base::SteadyTime now) override;
     void produce(base::SteadyTime now) override;
     bool is_busy() const override;
-    base::SteadyTime reads_after() const override { return read_after_; }
     bool has_work() const override;
     std::uint64_t resume_point() const override { return feed_->cursor(); }
     std::string_view log_epoch() const override { return feed_->epoch(); }
@@ -59,21 +56,18 @@ class WebSocketSession final : public FrameSession {
     base::Result<void> obey(ClientFrame frame);
     void send_message(ClientFrame frame);
     void take_reply();
-    bool pull(std::size_t limit_bytes, base::SteadyTime now);
+    bool pull(std::size_t limit_bytes);
     void tell_stalled();
-    std::size_t write_event(const conversation::EventPtr& event, base::SteadyTime now);
     void accept(const conversation::TurnTicket& ticket, std::string_view id);
     std::string find_id() const;
     void close_for(const base::Error& error);
 
     std::unique_ptr<EventFeed> feed_;
     WebSocketActions actions_;
-    SharedDeflate* deflate_;
     std::shared_ptr<Shared> shared_;
     std::string message_id_;         // of the message that has no reply yet, as JSON; empty: it has none
     std::uint64_t untold_turn_ = 0;  // the client's last, of which nothing has told it yet; 0: none
     bool more_ = true;               // events that the last pull left
-    base::SteadyTime read_after_{};  // input waits until then
 };
 
 }  // namespace atl::http

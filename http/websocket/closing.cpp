@@ -2,7 +2,6 @@
 
 #include "core/base/json_writer.hpp"
 #include "http/websocket/close_frame_finder.hpp"
-#include "http/websocket/extensions.hpp"
 #include "http/websocket/handshake.hpp"
 #include "http/wire/connection.hpp"
 
@@ -50,7 +49,7 @@ std::string close_reason(std::string_view word, std::uint64_t after, std::string
 
 Response close_at_handshake(const Request& request, CloseCode code, std::string_view reason,
                             base::SteadyTime cut_at) {
-    Response response = accept_handshake(request, Agreement{}, std::make_unique<ClosedSocket>());
+    Response response = accept_handshake(request, std::make_unique<ClosedSocket>());
     write_close_frame(response.first_bytes, code, reason);
     response.cut_at = cut_at;
     return response;

@@ -11,7 +11,6 @@ namespace {
 
 constexpr unsigned char k_final = 0x80;
 constexpr unsigned char k_reserved = 0x70;
-constexpr unsigned char k_deflated = 0x40;  // RFC 7692 section 6: RSV1 of a message's first frame
 constexpr std::size_t k_least_in_2 = 126;
 constexpr std::size_t k_least_in_8 = 65536;
 // The memory of a message is kept for the next message up to this size.
@@ -30,21 +29,6 @@ bool may_be_sent(unsigned code) noexcept {
 unsigned first_two(std::string_view payload) noexcept {
     return static_cast<unsigned>(static_cast<unsigned char>(payload[0])) << 8 |
            static_cast<unsigned char>(payload[1]);
-}
-
-void append_frame(std::string& out, unsigned first, std::string_view payload) {
-    out += static_cast<char>(first);
-    const std::size_t size = payload.size();
-    std::size_t extended = 0;
-    if (size < k_least_in_2) {
-        out += static_cast<char>(size);
-    } else {
-        extended = size < k_least_in_8 ? 2 : 8;
-        out += static_cast<char>(extended == 2 ? k_length_in_2 : k_length_in_8);
-    }
-    for (std::size_t i = extended; i > 0; --i)
-        out += static_cast<char>(size >> (8 * (i - 1)) & 0xff);
-    out += payload;
 }
 
 }  // namespace
@@ -111,17 +95,9 @@ std::size_t WebSocketParser::take_head(std::string_view input) {
     return used;
 }
 
-bool WebSocketParser::has_allowed_bits() const noexcept {
-    const unsigned opcode = head_[0] & k_opcode;
-    const bool begins =
-        opcode == static_cast<unsigned>(Opcode::text) || opcode == static_cast<unsigned>(Opcode::binary);
-    const unsigned allowed = inflater_ != nullptr && begins ? k_deflated : 0U;
-    return (head_[0] & k_reserved & ~allowed) == 0;
-}
-
 WebSocketParser::Outcome WebSocketParser::begin_frame() {
     const unsigned opcode = head_[0] & k_opcode;
-    if (!has_allowed_bits())
+    if ((head_[0] & k_reserved) != 0)
         return fail(CloseCode::protocol_error, "a reserved bit is set");
     if (!is_known(opcode))
         return fail(CloseCode::protocol_error, "unknown opcode");
@@ -154,8 +130,6 @@ WebSocketParser::Outcome WebSocketParser::begin_frame() {
                     continues ? "a continuation without a beginning" : "a message begins inside another");
     if (!continues) {
         message_opcode_ = frame_opcode_;
-        is_deflated_ = (head_[0] & k_deflated) != 0;
-        gained_bytes_ = 0;
         utf8_ = {};
     }
     if (payload_left_ > limits_.message_bytes - message_.size())
@@ -172,7 +146,7 @@ WebSocketParser::Outcome WebSocketParser::take_payload(std::string_view bytes) {
             static_cast<char>(static_cast<unsigned char>(bytes[i]) ^ mask_[(mask_at_ + i) % k_mask_bytes]);
     mask_at_ = (mask_at_ + bytes.size()) % k_mask_bytes;
     payload_left_ -= bytes.size();
-    const bool is_text = !is_control(frame_opcode_) && message_opcode_ == Opcode::text && !is_deflated_;
+    const bool is_text = !is_control(frame_opcode_) && message_opcode_ == Opcode::text;
     if (is_text && !utf8_.feed(std::string_view(target).substr(before)))
         return fail(CloseCode::invalid_payload, "the text is not UTF-8");
     return Outcome::incomplete;
@@ -187,29 +161,11 @@ WebSocketParser::Outcome WebSocketParser::end_frame() {
     }
     if (!frame_is_final_)
         return Outcome::incomplete;
-    if (is_deflated_) {
-        if (const auto outcome = inflate(); outcome != Outcome::message)
-            return outcome;
-    } else if (message_opcode_ == Opcode::text && !utf8_.is_complete())
+    if (message_opcode_ == Opcode::text && !utf8_.is_complete())
         return fail(CloseCode::invalid_payload, "the text ends inside a character");
     done_opcode_ = *message_opcode_;
     message_opcode_.reset();
     done_ = true;
-    return Outcome::message;
-}
-
-// Replaces the compressed message by its inflated text.
-WebSocketParser::Outcome WebSocketParser::inflate() {
-    std::string inflated;
-    const auto outcome = inflater_->inflate(message_, limits_.message_bytes, inflated);
-    if (outcome == Inflater::Outcome::too_long)
-        return fail(CloseCode::message_too_big, "the message is too long");
-    if (outcome != Inflater::Outcome::done)
-        return fail(CloseCode::invalid_payload, "the message is not what its compression says");
-    if (message_opcode_ == Opcode::text && !base::is_utf8(inflated))
-        return fail(CloseCode::invalid_payload, "the text is not UTF-8");
-    gained_bytes_ = inflated.size() - std::min(inflated.size(), message_.size());
-    message_ = std::move(inflated);
     return Outcome::message;
 }
 
@@ -227,11 +183,18 @@ CloseCode read_close_code(std::string_view payload) noexcept {
 
 void write_frame(std::string& out, Opcode opcode, std::string_view payload) {
     assert(!WebSocketParser::is_control(opcode) || payload.size() <= k_max_control_bytes);
-    append_frame(out, k_final | static_cast<unsigned>(opcode), payload);
-}
-
-void write_deflated_text(std::string& out, std::string_view payload) {
-    append_frame(out, k_final | k_deflated | static_cast<unsigned>(Opcode::text), payload);
+    out += static_cast<char>(k_final | static_cast<unsigned>(opcode));
+    const std::size_t size = payload.size();
+    std::size_t extended = 0;
+    if (size < k_least_in_2) {
+        out += static_cast<char>(size);
+    } else {
+        extended = size < k_least_in_8 ? 2 : 8;
+        out += static_cast<char>(extended == 2 ? k_length_in_2 : k_length_in_8);
+    }
+    for (std::size_t i = extended; i > 0; --i)
+        out += static_cast<char>(size >> (8 * (i - 1)) & 0xff);
+    out += payload;
 }
 
 void write_close_frame(std::string& out, CloseCode code, std::string_view reason) {

@@ -1,7 +1,6 @@
-// WebSocket frames (RFC 6455, and RFC 7692 for compressed messages) as a server reads and writes them: a
-// parser of the client's bytes, writers of the server's frames. Pure: no socket, no clock. Every byte of a
-// client is hostile. Not here: the opening handshake (handshake.hpp), when to ping and to close
-// (http/api/frame_session.hpp).
+// WebSocket frames (RFC 6455) as a server reads and writes them: a parser of the client's bytes, writers of
+// the server's frames. Pure: no socket, no clock. Every byte of a client is hostile. Not here: the opening
+// handshake (handshake.hpp), when to ping and to close (http/api/frame_session.hpp).
 #pragma once
 
 #include <array>
@@ -13,7 +12,6 @@
 
 #include "core/plain/utf8.hpp"
 #include "http/websocket/close_frame_finder.hpp"
-#include "http/websocket/deflate.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -44,16 +42,14 @@ enum class Opcode : std::uint8_t {
 inline constexpr std::size_t k_max_control_bytes = 125;  // RFC 6455 section 5.5
 
 /// Reads a client's frames, joins fragments and makes all checks of the RFC. Text is checked as it arrives,
-/// so that a message that cannot become valid ends early; compressed text when it is complete.
+/// so that a message that cannot become valid ends early.
 class WebSocketParser {
   public:
     struct Limits {
-        std::size_t message_bytes;  // of a whole message, as sent and as meant; more is message_too_big
+        std::size_t message_bytes;  // of a whole message; more is message_too_big
     };
 
-    /// `inflater`, if permessage-deflate was agreed to, must outlive the parser; parsers may share it.
-    explicit WebSocketParser(Limits limits, Inflater* inflater = nullptr) noexcept
-        : limits_(limits), inflater_(inflater) {}
+    explicit WebSocketParser(Limits limits) noexcept : limits_(limits) {}
 
     /// The result of the last feed().
     enum class Outcome : std::uint8_t {
@@ -73,16 +69,13 @@ class WebSocketParser {
     /// Valid until the next feed().
     std::string_view payload() const noexcept { return is_control(done_opcode_) ? control_ : message_; }
 
-    /// Of the message that is not complete.
+    /// The bytes so far of the message that is not complete.
     std::size_t held_bytes() const noexcept { return message_.size(); }
-    /// How long that may become, as far as its frames tell.
+    /// The most that they may become, as far as the frames tell.
     std::size_t most_bytes() const noexcept;
     /// Gives back the memory of payload(), which is not valid any more, and of a message that is not
     /// complete, which then cannot be completed.
     void drop_payload() noexcept;
-
-    /// The number of bytes by which inflation made the last message longer.
-    std::size_t gained_bytes() const noexcept { return gained_bytes_; }
 
     /// A frame or a message has begun and is not complete.
     bool is_inside() const noexcept { return head_bytes_ > 0 || in_payload_ || message_opcode_.has_value(); }
@@ -103,15 +96,12 @@ class WebSocketParser {
     Outcome fail(CloseCode code, std::string_view reason) noexcept;
     std::size_t take_head(std::string_view input);
     Outcome begin_frame();
-    bool has_allowed_bits() const noexcept;
     Outcome take_payload(std::string_view bytes);
     Outcome end_frame();
-    Outcome inflate();
     Outcome check_close();
     std::size_t head_size() const noexcept;
 
     Limits limits_;
-    Inflater* inflater_;
     std::array<unsigned char, 14> head_{};
     std::size_t head_bytes_ = 0;
     bool in_payload_ = false;
@@ -122,8 +112,6 @@ class WebSocketParser {
     std::array<unsigned char, 4> mask_{};
     std::size_t mask_at_ = 0;
     std::optional<Opcode> message_opcode_;  // of a message that is not complete
-    bool is_deflated_ = false;              // that message
-    std::size_t gained_bytes_ = 0;
     std::string message_;
     std::string control_;
     base::Utf8Check utf8_;
@@ -138,8 +126,6 @@ CloseCode read_close_code(std::string_view payload) noexcept;
 
 /// Appends one unfragmented, unmasked frame. A control frame's payload is at most k_max_control_bytes.
 void write_frame(std::string& out, Opcode opcode, std::string_view payload);
-/// The same for a text that Deflater made `payload` of; only where permessage-deflate was agreed to.
-void write_deflated_text(std::string& out, std::string_view payload);
 
 /// Appends a close frame; `reason` is UTF-8; it is cut to the frame's limit at a character's boundary.
 void write_close_frame(std::string& out, CloseCode code, std::string_view reason);

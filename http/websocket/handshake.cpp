@@ -63,16 +63,13 @@ base::Result<void> check_handshake(const Request& request) {
     return {};
 }
 
-Response accept_handshake(const Request& request, const Agreement& agreement,
-                          std::unique_ptr<Takeover> takeover) {
+Response accept_handshake(const Request& request, std::unique_ptr<Takeover> takeover) {
     Response response;
     response.status = 101;
     response.content_type = {};
     response.headers.emplace_back("Connection", "Upgrade");
     response.headers.emplace_back("Upgrade", "websocket");
     response.headers.emplace_back("Sec-WebSocket-Accept", accept_of(request.header("Sec-WebSocket-Key")));
-    if (!agreement.response.empty())
-        response.headers.emplace_back(k_extensions_field, agreement.response);
     response.takeover = std::move(takeover);
     return response;
 }

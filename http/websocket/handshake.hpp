@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "core/base/error.hpp"
-#include "http/websocket/extensions.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
@@ -13,9 +12,8 @@ namespace atl::http {
 /// WebSocket or asks for another version; invalid_request for a broken handshake.
 base::Result<void> check_handshake(const Request& request);
 
-/// The 101 that accepts the handshake and names the agreed extensions, with `takeover` to serve the
-/// connection. Precondition: check_handshake().
-Response accept_handshake(const Request& request, const Agreement& agreement,
-                          std::unique_ptr<Takeover> takeover);
+/// The 101 that accepts the handshake, with `takeover` to serve the connection. It names no extension, which
+/// declines those that the client offers (RFC 6455 section 9.1). Precondition: check_handshake().
+Response accept_handshake(const Request& request, std::unique_ptr<Takeover> takeover);
 
 }  // namespace atl::http

@@ -241,45 +241,6 @@ test('events come by WebSocket where the server has tokens, and otherwise where 
     assert.equal(await output(page), 'over a WebSocket');
 });
 
-test('a browser and the server compress what goes over a WebSocket, by themselves', async () => {
-    const proxy = await startProxy(server.address);
-    try {
-        const page = await open(proxy.address);
-        await createConversation(page);
-        const before = proxy.seen.down.length;
-        const seen = await page.evaluate(async (key) => {
-            const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-            const { conversations } = await (await fetch('/v1/conversations', { headers })).json();
-            const newest = conversations.reduce((one, other) => (one.createdAt > other.createdAt ? one : other));
-            const path = `/v1/conversations/${newest.id}`;
-            const body = JSON.stringify({ scope: 'chat' });
-            const { token } = await (await fetch(`${path}/tokens`, { method: 'POST', headers, body })).json();
-            const socket = new WebSocket(`ws://${window.location.host}${path}/ws?after=0&token=${encodeURIComponent(token)}`);
-            await new Promise((done) => (socket.onopen = done));
-            // Long enough that the browser has something to compress, too.
-            socket.send(JSON.stringify({ type: 'message', content: `seq 20000 # ${'x'.repeat(5000)}` }));
-            const events = [];
-            await new Promise((done, fail) => {
-                socket.onclose = ({ code, reason }) => fail(new Error(`${code} ${reason}`));
-                socket.onmessage = ({ data }) => {
-                    events.push(JSON.parse(data));
-                    if (events.at(-1).type === 'done') done();
-                };
-            });
-            const deltas = events.filter(({ type }) => type === 'text_delta').map(({ data }) => data.delta);
-            return { extensions: socket.extensions, output: deltas.join('') };
-        }, server.key);
-        assert.match(seen.extensions, /^permessage-deflate/);
-        assert.equal(seen.output, Array.from({ length: 20000 }, (_, i) => `${i + 1}\n`).join(''));
-        // The console's own stream of the same events is in it as well.
-        await turnsDone(page, 1);
-        const received = proxy.seen.down.length - before;
-        assert.ok(received < 1.2 * seen.output.length, `${received} bytes for two streams of ${seen.output.length}`);
-    } finally {
-        await proxy.stop();
-    }
-});
-
 test('two tabs see the same', async () => {
     const first = await open();
     await createConversation(first);

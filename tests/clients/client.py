@@ -53,8 +53,6 @@ async def open_socket(command):
     options = {header_argument(): command["headers"], "max_size": None}
     if command["protocols"]:
         options["subprotocols"] = command["protocols"]
-    if command["compress"] == "off":
-        options["compression"] = None
     try:
         socket = await websockets.connect(command["url"], **options)
     except (websockets.InvalidHandshake, OSError) as error:

@@ -1,5 +1,5 @@
 // WebSocket clients behind one face. open(url, options) resolves with a socket, or rejects with a Refused.
-// Options: headers, protocols, compress ('default' or 'off').
+// Options: headers, protocols.
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -55,13 +55,10 @@ export const ws = {
     tellsStatus: true,
     headers: true,
     fragments: true,
-    deflate: true,
     insistsOnProtocol: true,
-    open(url, { headers, protocols = [], compress = 'default', ...more } = {}) {
+    open(url, { headers, protocols = [], ...more } = {}) {
         return new Promise((done, fail) => {
-            const options = { headers, ...more };
-            if (compress === 'off') options.perMessageDeflate = false;
-            const inner = new WsSocket(url, protocols, options);
+            const inner = new WsSocket(url, protocols, { headers, ...more });
             const socket = new OpenSocket();
             socket.pings = 0;
             inner.on('open', () => {
@@ -121,8 +118,7 @@ export const python = {
     tellsStatus: true,
     headers: true,
     fragments: true,
-    deflate: true,
-    open(url, { headers = {}, protocols = [], compress = 'default' } = {}) {
+    open(url, { headers = {}, protocols = [] } = {}) {
         return new Promise((done, fail) => {
             const env = { PATH: process.env.PATH, LANG: 'C.UTF-8', SSL_CERT_FILE: process.env.NODE_EXTRA_CA_CERTS };
             const child = spawnTied(process.env.ATOLL_PYTHON, [PYTHON_CLIENT], { env, stdio: ['pipe', 'pipe', 'inherit'] });
@@ -150,7 +146,7 @@ export const python = {
             socket.sendParts = (parts) => tell({ do: 'send', parts });
             socket.sendBytes = (bytes) => tell({ do: 'bytes', bytes });
             socket.end = () => tell({ do: 'close' });
-            tell({ do: 'open', url, headers, protocols, compress });
+            tell({ do: 'open', url, headers, protocols });
         });
     },
 };

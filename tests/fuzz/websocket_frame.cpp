@@ -1,8 +1,5 @@
-// A client's WebSocket bytes, with and without permessage-deflate: the same messages for every split of the
-// bytes, only messages that a plain decoder also finds, and none beyond the bounds; the server's compressed
-// messages are read back.
-#include <zlib.h>
-
+// A client's WebSocket bytes: the same messages for every split of the bytes, only messages that a plain
+// decoder also finds, and none beyond the bounds; the server's frames are read back.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,8 +7,6 @@
 
 #include "core/plain/utf8.hpp"
 #include "http/websocket/codec.hpp"
-#include "http/websocket/extensions.hpp"
-#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;
@@ -33,8 +28,8 @@ struct Transcript {
     bool operator==(const Transcript&) const = default;
 };
 
-Transcript parse(std::string_view bytes, std::size_t piece, std::size_t limit, http::Inflater* inflater) {
-    WebSocketParser parser({limit}, inflater);
+Transcript parse(std::string_view bytes, std::size_t piece, std::size_t limit) {
+    WebSocketParser parser({limit});
     Transcript seen;
     while (!bytes.empty()) {
         auto part = bytes.substr(0, piece);
@@ -65,28 +60,10 @@ std::uint64_t number(std::string_view bytes) {
     return value;
 }
 
-// Inflates a whole payload, with one call of zlib for each stream in it; cuts the message at `limit`.
-std::string plainly_inflated(const std::string& payload, std::size_t limit) {
-    std::string input = payload + std::string("\0\0\xff\xff", 4);
-    std::string out(limit + 1, '\0');
-    z_stream stream{};
-    require(::inflateInit2(&stream, -15) == Z_OK, "zlib starts");
-    stream.next_in = reinterpret_cast<Bytef*>(input.data());
-    stream.avail_in = static_cast<uInt>(input.size());
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    while (::inflate(&stream, Z_SYNC_FLUSH) == Z_STREAM_END && stream.avail_in > 0)
-        ::inflateReset(&stream);
-    out.resize(out.size() - stream.avail_out);
-    ::inflateEnd(&stream);
-    return out;
-}
-
 // Decodes whole frames by RFC 6455 section 5.2 and joins fragments; checks nothing.
-std::vector<Message> decode(std::string_view bytes, std::size_t limit) {
+std::vector<Message> decode(std::string_view bytes) {
     std::vector<Message> messages;
     Message joined{Opcode::continuation, ""};
-    bool deflated = false;
     while (bytes.size() >= 2) {
         const auto first = static_cast<unsigned char>(bytes[0]);
         std::uint64_t size = static_cast<unsigned char>(bytes[1]) & 0x7fU;
@@ -108,14 +85,11 @@ std::vector<Message> decode(std::string_view bytes, std::size_t limit) {
             messages.push_back({opcode, std::move(payload)});
             continue;
         }
-        if (opcode != Opcode::continuation) {
+        if (opcode != Opcode::continuation)
             joined = {opcode, ""};
-            deflated = (first & 0x40U) != 0;
-        }
         joined.payload += payload;
         if ((first & 0x80U) != 0)
-            messages.push_back(
-                {joined.opcode, deflated ? plainly_inflated(joined.payload, limit) : joined.payload});
+            messages.push_back(joined);
     }
     return messages;
 }
@@ -129,40 +103,6 @@ void check_bounds(const Transcript& seen, std::size_t limit) {
         require(opcode != Opcode::text || base::is_utf8(payload), "text is UTF-8");
         require(opcode != Opcode::continuation, "fragments are joined");
     }
-}
-
-// Reads back the server's compression of any bytes, also with a client's bound on the window.
-void check_deflate(std::string_view text) {
-    static http::Deflater s_deflater;
-    static http::Inflater s_inflater;
-    std::string payload;
-    std::string inflated;
-    require(s_deflater.deflate(text, 2 * text.size() + 64, payload), "anything can be compressed with room");
-    require(s_inflater.inflate(payload, text.size(), inflated) == http::Inflater::Outcome::done &&
-                inflated == text,
-            "what is compressed is read back");
-    require(text.empty() ||
-                s_inflater.inflate(payload, text.size() - 1, inflated) == http::Inflater::Outcome::too_long,
-            "a bound of one less does not hold it");
-    std::string again;
-    require(s_deflater.deflate(text, payload.size(), again) && again == payload, "no state is left");
-    require(payload.size() < 2 || !s_deflater.deflate(text, payload.size() - 1, again), "a limit holds");
-    if (s_inflater.inflate(text, 4096, inflated) == http::Inflater::Outcome::done)
-        require(inflated == plainly_inflated(std::string(text), 4096), "zlib alone reads the same");
-}
-
-// Checks any text as the offer of a client.
-void check_offer(std::string_view text) {
-    http::Request request;
-    request.fields.push_back({http::k_extensions_field, text});
-    const auto wanted = http::agree_on_extensions(request, http::Compression::deflate);
-    const auto unwanted = http::agree_on_extensions(request, http::Compression::none);
-    require(wanted.has_error() == unwanted.has_error(), "what is no list does not depend on what is wanted");
-    if (wanted.has_error())
-        return;
-    require(unwanted->response.empty(), "who does not want to compress declines");
-    require(wanted->response.empty() || text.find("permessage-deflate") != std::string_view::npos,
-            "nothing is answered that was not offered");
 }
 
 // Reads back the server's frames.
@@ -190,21 +130,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::Input input(data, size);
     const std::uint8_t choice = input.byte();
     const std::size_t piece = 1 + choice % 16U;
-    static http::Inflater s_inflater;
-    http::Inflater* const inflater = (choice & 0x80U) != 0 ? &s_inflater : nullptr;
     const std::size_t limit = input.byte() * 4UL;
     const std::string_view bytes = input.rest();
-    const Transcript whole = parse(bytes, SIZE_MAX, limit, inflater);
-    require(whole == parse(bytes, piece, limit, inflater),
-            "messages do not depend on how their bytes arrive");
+    const Transcript whole = parse(bytes, SIZE_MAX, limit);
+    require(whole == parse(bytes, piece, limit), "messages do not depend on how their bytes arrive");
     check_bounds(whole, limit);
-    const auto decoded = decode(bytes, limit);
+    const auto decoded = decode(bytes);
     require(whole.messages.size() <= decoded.size() &&
                 std::equal(whole.messages.begin(), whole.messages.end(), decoded.begin()),
             "messages are what their frames say");
     require(whole.failure || whole.messages.size() == decoded.size(), "no message is lost");
     check_writers(bytes);
-    check_deflate(bytes);
-    check_offer(bytes);
     return 0;
 }

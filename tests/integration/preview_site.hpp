@@ -13,7 +13,7 @@
 namespace atl::test {
 
 inline constexpr const char* k_preview_site = R"(
-import asyncio, base64, hashlib, struct, sys, zlib
+import asyncio, base64, hashlib, struct, sys
 ticks = asyncio.Queue()
 
 async def read_frame(reader):
@@ -46,10 +46,6 @@ async def echo(reader, writer, fields):
     writer.write((answer + "\r\n").encode())
     while True:
         first, data = await read_frame(reader)
-        if first & 0x40:
-            data = zlib.decompressobj(-15).decompress(data + b"\0\0\xff\xff")
-            pack = zlib.compressobj(wbits=-15)
-            data = (pack.compress(data) + pack.flush(zlib.Z_SYNC_FLUSH))[:-4]
         writer.write(frame(first, data))
         await writer.drain()
         if first & 15 == 8: return

@@ -18,10 +18,6 @@ WebSocketClient open_socket(const ApiClient& api, const std::string& id, std::ui
     return {api.connect(), "/v1/conversations/" + id + "/ws?after=" + std::to_string(after)};
 }
 
-WebSocketClient open_deflate(const ApiClient& api, const std::string& id, std::uint64_t after = 0) {
-    return {api.connect(), "/v1/conversations/" + id + "/ws?after=" + std::to_string(after), k_deflate_offer};
-}
-
 std::string message(const std::string& content) {
     return Json{{"type", "message"}, {"content", content}}.dump();
 }
@@ -228,64 +224,19 @@ TEST_CASE("A WebSocket needs a key, an existing conversation and a sound cursor"
     CHECK(client.request("GET", path, "", k_websocket_headers).status == 101);
 }
 
-TEST_CASE("A client that offers permessage-deflate gets the same events in fewer bytes") {
-    const ServerProcess server;
-    ApiClient api(server);
-    const std::string id = api.create()["id"];
-    auto plain = open_socket(api, id);
-    auto socket = open_deflate(api, id);
-    CHECK(plain.extensions().empty());
-    CHECK(socket.extensions() ==
-          "permessage-deflate; server_no_context_takeover; client_no_context_takeover");
-    socket.send_deflated(message("seq 20000 # " + std::string(2000, 'x')));
-    std::vector<Json> events;
-    std::size_t sent_bytes = 0;
-    std::size_t plain_bytes = 0;
-    do {
-        auto frame = socket.next();
-        while (frame.opcode == 0x9)  // a ping, where it takes long
-            frame = socket.next();
-        REQUIRE(frame.opcode == 0x1);
-        plain_bytes += frame.payload.size();
-        sent_bytes += frame.deflated.empty() ? frame.payload.size() : frame.deflated.size();
-        events.push_back(Json::parse(frame.payload));
-    } while (events.back()["type"] != "done");
-    CHECK(are_complete(events, 1));
-    CHECK(follow(plain, "done") == events);
-    CHECK(summarise(events).output.size() == 108'894);
-    CHECK(sent_bytes < plain_bytes / 2);
-    // A replay, from the store or not.
-    auto late = open_deflate(api, id, 2);
-    CHECK(are_complete(follow(late, "done"), 3));
-}
-
-TEST_CASE("A reader's compressed frame is held to a reader's bound") {
+TEST_CASE("A reader's frame is held to a reader's bound") {
     const ServerProcess server;
     ApiClient api(server);
     const std::string id = api.create()["id"];
     const Json made = api.call(201, "POST", "/v1/conversations/" + id + "/tokens", R"({"scope":"read"})");
     const std::string target = "/v1/conversations/" + id + "/ws?token=" + made["token"].get<std::string>();
-    WebSocketClient reader(HttpClient("127.0.0.1:" + std::to_string(server.port())), target, k_deflate_offer);
-    reader.send_deflated(std::string(100'000, ' '));
+    WebSocketClient reader(HttpClient("127.0.0.1:" + std::to_string(server.port())), target);
+    reader.send_text(std::string(100'000, ' '));
     CHECK(reader.await_close().close_code() == 1009);
     // The positive control: a client that may send has room for messages.
-    auto writer = open_deflate(api, id);
-    writer.send_deflated(R"({"type":"interrupt"})" + std::string(100'000, ' '));
+    auto writer = open_socket(api, id);
+    writer.send_text(R"({"type":"interrupt"})" + std::string(100'000, ' '));
     CHECK(follow(writer, "rejected").back()["code"] == "no_turn");
-}
-
-TEST_CASE("A server that was told not to compress WebSockets declines") {
-    ServerOptions options;
-    options.arguments = {"--websocket-compression", "off"};
-    const ServerProcess server(options);
-    ApiClient api(server);
-    const std::string id = api.create()["id"];
-    auto socket = open_deflate(api, id);
-    CHECK(socket.extensions().empty());
-    socket.send_text(message("seq 2000"));
-    CHECK(summarise(follow(socket, "done")).output.size() == 8893);
-    socket.send_deflated(R"({"type":"interrupt"})");
-    CHECK(socket.await_close().close_code() == 1002);
 }
 
 // [serial]: the server's memory.

@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "tests/support/raw_deflate.hpp"
-
 namespace atl::test {
 namespace {
 
@@ -56,11 +54,11 @@ std::string ServerFrame::close_reason() const {
     return payload.size() < 2 ? "" : payload.substr(2);
 }
 
-WebSocketClient::WebSocketClient(HttpClient http, std::string_view target, const std::string& offer)
+WebSocketClient::WebSocketClient(HttpClient http, std::string_view target, Offer offer)
     : http_(std::move(http)) {
     HeaderList headers = k_websocket_headers;
-    if (!offer.empty())
-        headers.emplace_back("Sec-WebSocket-Extensions", offer);
+    if (offer == Offer::deflate)
+        headers.emplace_back("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits");
     const auto response = http_.request("GET", target, "", headers);
     // The example of RFC 6455 section 1.3.
     if (response.status != 101 || response.header("sec-websocket-accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
@@ -68,20 +66,15 @@ WebSocketClient::WebSocketClient(HttpClient http, std::string_view target, const
     extensions_ = response.header("sec-websocket-extensions");
 }
 
-void WebSocketClient::send_deflated(std::string_view text) {
-    send({.first = 0xc1, .payload = raw_deflate(text)});
-}
-
 void WebSocketClient::send_text(std::string_view text) {
     send({.payload = std::string(text)});
 }
 
-ServerFrame read_frame(const std::function<std::string(std::size_t)>& read, Deflate deflate) {
+ServerFrame read_frame(const std::function<std::string(std::size_t)>& read) {
     const std::string head = read(2);
     const auto first = static_cast<unsigned char>(head[0]);
     const auto second = static_cast<unsigned char>(head[1]);
-    const bool deflated = first == 0xc1 && deflate == Deflate::agreed;
-    if ((!deflated && (first & 0xf0) != 0x80) || second > 127)
+    if ((first & 0xf0) != 0x80 || second > 127)
         throw std::runtime_error("the server's frame is masked, fragmented or has reserved bits");
     std::uint64_t size = second;
     if (second >= 126) {
@@ -89,15 +82,11 @@ ServerFrame read_frame(const std::function<std::string(std::size_t)>& read, Defl
         if (size < (second == 126 ? 126U : 65'536U))
             throw std::runtime_error("the length is not in its shortest form");
     }
-    ServerFrame frame{static_cast<unsigned char>(first & 0x0f), read(size), ""};
-    if (deflated)
-        frame.deflated = std::exchange(frame.payload, raw_inflate(frame.payload));
-    return frame;
+    return {static_cast<unsigned char>(first & 0x0f), read(size)};
 }
 
 ServerFrame WebSocketClient::next(std::chrono::milliseconds deadline) {
-    return read_frame([&](std::size_t size) { return http_.read_raw(size, deadline); },
-                      extensions_.empty() ? Deflate::not_agreed : Deflate::agreed);
+    return read_frame([&](std::size_t size) { return http_.read_raw(size, deadline); });
 }
 
 std::string WebSocketClient::next_text(std::chrono::milliseconds deadline) {

@@ -26,43 +26,35 @@ std::string close_frame_bytes(std::uint16_t code, std::string_view reason = "");
 
 struct ServerFrame {
     unsigned char opcode = 0;
-    std::string payload;   // inflated
-    std::string deflated;  // of a compressed message: as it was sent
+    std::string payload;
 
-    /// Of a close frame; 1005 without one.
+    /// The code of a close frame; 1005 without one.
     std::uint16_t close_code() const;
     std::string close_reason() const;
 };
 
-/// Whether permessage-deflate was agreed to (RFC 7692).
-enum class Deflate : std::uint8_t { not_agreed, agreed };
-
 /// The server's next frame, its bytes taken from `read`. Throws for a frame that a server must not send:
-/// masked, fragmented, reserved bits (but for compressed text where that was agreed to), a length not in its
-/// shortest form.
-ServerFrame read_frame(const std::function<std::string(std::size_t)>& read, Deflate deflate);
+/// masked, fragmented, reserved bits, a length not in its shortest form.
+ServerFrame read_frame(const std::function<std::string(std::size_t)>& read);
 
 inline const HeaderList k_websocket_headers{{"Connection", "keep-alive, Upgrade"},
                                             {"Upgrade", "websocket"},
                                             {"Sec-WebSocket-Version", "13"},
                                             {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}};
 
-/// The offer of browsers.
-inline constexpr const char* k_deflate_offer = "permessage-deflate; client_max_window_bits";
+/// The extensions that a client offers: none, or permessage-deflate as browsers do (RFC 7692).
+enum class Offer : std::uint8_t { none, deflate };
 
 class WebSocketClient {
   public:
-    /// Takes a client whose key is set, and opens a WebSocket; throws if the server refuses. `offer`: the
-    /// extensions, if any.
-    WebSocketClient(HttpClient http, std::string_view target, const std::string& offer = "");
+    /// Takes a client whose key is set, and opens a WebSocket; throws if the server refuses.
+    WebSocketClient(HttpClient http, std::string_view target, Offer offer = Offer::none);
 
     /// The server's answer to the offer.
     const std::string& extensions() const noexcept { return extensions_; }
 
     HttpClient& http() noexcept { return http_; }
     void send_text(std::string_view text);
-    /// A compressed text.
-    void send_deflated(std::string_view text);
     void send(const ClientFrame& frame) { http_.send_raw(frame_bytes(frame)); }
     void send_raw(std::string_view bytes) { http_.send_raw(bytes); }
     /// The next frame, pings and pongs included. Throws at the end of the connection, and where read_frame()

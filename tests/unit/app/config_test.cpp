@@ -114,7 +114,6 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--default-max-sockets", "20000"},
                                                {"--max-open-files-per-sandbox", "63"},
                                                {"--default-max-open-files", "63"},
-                                               {"--websocket-compression", "maybe"},
                                                {"--agents-file", "/no/such/file"},
                                                {"--unix-socket-group", "no-such-group"},
                                                {"--preview-domain", "a b"},

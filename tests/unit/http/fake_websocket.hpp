@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "tests/support/raw_deflate.hpp"
 #include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/socket_server.hpp"
 
@@ -14,11 +13,9 @@ namespace atl::test {
 
 class FakeWebSocket {
   public:
-    FakeWebSocket(FakeServer& server, Deflate deflate, const std::string& request = "")
-        : server_(server), peer_(server.connect()), deflate_(deflate) {
-        const bool offers = deflate == Deflate::agreed;
-        peer_->send(request.empty() ? handshake("Sec-WebSocket-Extensions", offers ? k_deflate_offer : "")
-                                    : request);
+    explicit FakeWebSocket(FakeServer& server, const std::string& request = handshake("", ""))
+        : server_(server), peer_(server.connect()) {
+        peer_->send(request);
         received_ = server_.take(*peer_);
         REQUIRE(received_.starts_with("HTTP/1.1 101 "));
         received_.erase(0, received_.find("\r\n\r\n") + 4);
@@ -30,8 +27,6 @@ class FakeWebSocket {
         server_.run();
     }
     void send(const ClientFrame& frame) { send_raw(frame_bytes(frame)); }
-    /// A compressed text.
-    void send_deflated(std::string_view text) { send({.first = 0xc1, .payload = raw_deflate(text)}); }
     /// The next frame that is there, if any.
     std::optional<ServerFrame> next() {
         received_ += server_.take(*peer_);
@@ -43,7 +38,7 @@ class FakeWebSocket {
             received_.erase(0, size);
             return bytes;
         };
-        return read_frame(read, deflate_);
+        return read_frame(read);
     }
     /// The opcode of the next frame that is there; -1: none is.
     int next_opcode() {
@@ -54,7 +49,6 @@ class FakeWebSocket {
   private:
     FakeServer& server_;
     std::shared_ptr<FakePeer> peer_;
-    Deflate deflate_;
     std::string received_;
 };
 
@@ -62,9 +56,9 @@ class FakeSocketServer final : public SocketRoutes, public FakeServer {
   public:
     explicit FakeSocketServer(const TestSettings& settings = {}) : FakeServer(settings, routes()) {}
 
-    FakeWebSocket open(Deflate asked = Deflate::not_agreed) { return {*this, asked}; }
+    FakeWebSocket open() { return FakeWebSocket(*this); }
     /// With another request that opens it.
-    FakeWebSocket open_with(const std::string& request) { return {*this, Deflate::not_agreed, request}; }
+    FakeWebSocket open_with(const std::string& request) { return FakeWebSocket(*this, request); }
     void publish(std::size_t count = 1, std::size_t bytes = 0) {
         add_events(count, bytes);
         wake_all();

@@ -94,8 +94,7 @@ class Shell {
         socket->attach(self.play, "a", 0, [] {});
         self.play.observer->on_started(7);
         self.play.observer->on_position(0, sandbox::StreamKind::pipes);
-        const http::Agreement agreement;
-        co_return http::accept_handshake(context.request, agreement, std::move(socket));
+        co_return http::accept_handshake(context.request, std::move(socket));
     }
 };
 
@@ -104,7 +103,7 @@ class ShellServer final : public Shell, public FakeServer {
     explicit ShellServer(const TestSettings& settings = {}) : FakeServer(settings, routes()) {}
 
     FakeWebSocket open() {
-        FakeWebSocket client(*this, Deflate::not_agreed);
+        FakeWebSocket client(*this);
         REQUIRE(Json::parse(client.next()->payload)["type"] == "started");
         return client;
     }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "http/api/websocket_session.hpp"
-#include "http/websocket/extensions.hpp"
 #include "http/websocket/handshake.hpp"
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
@@ -134,7 +133,6 @@ class SocketRoutes {
     http::WebSocketActions::Reply held;
     conversation::TurnTicket ticket{7, 41, false};  // of what is accepted
     std::vector<conversation::MessageReply> whens;
-    http::SharedDeflate deflate;
 
   private:
     static base::Task<base::Result<http::Response>> async_open(SocketRoutes& self,
@@ -163,13 +161,9 @@ class SocketRoutes {
                 return base::Error(base::Errc::too_many_requests, "Wait.", std::chrono::seconds(1));
             return {};
         };
-        const auto agreement = http::agree_on_extensions(context.request, http::Compression::deflate);
-        if (agreement.has_error())
-            co_return agreement.error();
-        auto* deflate = agreement->compression == http::Compression::deflate ? &self.deflate : nullptr;
         auto session = std::make_unique<http::WebSocketSession>(std::move(feed), std::move(actions), 100'000,
-                                                                deflate, context.principal.expires_at);
-        co_return http::accept_handshake(context.request, *agreement, std::move(session));
+                                                                context.principal.expires_at);
+        co_return http::accept_handshake(context.request, std::move(session));
     }
     static base::Task<base::Result<http::Response>> async_stream(SocketRoutes& self,
                                                                  http::RequestContext& context,
@@ -195,9 +189,6 @@ class SocketServer final : public ServerThread, public SocketRoutes {
     ~SocketServer() { finish(); }
 
     WebSocketClient open(const std::string& target = "/ws") { return {client(), target}; }
-    WebSocketClient open_deflate(const std::string& target = "/ws") {
-        return {client(), target, k_deflate_offer};
-    }
     void change(const std::function<void()>& what) {
         on_loop([&] {
             what();

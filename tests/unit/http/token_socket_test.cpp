@@ -26,7 +26,7 @@ struct Closed {
     Json reason;
 };
 
-/// Of what came in answer to a handshake: a 101 and one close frame.
+/// The answer to a handshake: a 101 and one close frame.
 Closed closed_in(std::string bytes) {
     Closed closed;
     REQUIRE(bytes.starts_with("HTTP/1.1 101 "));
@@ -39,7 +39,7 @@ Closed closed_in(std::string bytes) {
         bytes.erase(0, size);
         return some;
     };
-    closed.frame = read_frame(read, Deflate::not_agreed);
+    closed.frame = read_frame(read);
     CHECK(bytes.empty());
     CHECK(closed.frame.opcode == 0x8);
     closed.reason = Json::parse(closed.frame.close_reason());

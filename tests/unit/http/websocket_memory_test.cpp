@@ -28,7 +28,7 @@ TEST_CASE("A long message waits until there is memory for all of it; short ones 
     auto first = server.open();
     first.send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
     REQUIRE(becomes(k_long, 0));
-    auto whole = server.open_deflate();
+    auto whole = server.open();
     whole.send_text(message_of(k_long, 'b'));
     REQUIRE(becomes(k_long, 1));
     auto fragmented = server.open();
