@@ -31,16 +31,13 @@ WebSocketActions actions_on(Api& api, const std::string& id, const std::string& 
                                      WebSocketActions::Reply reply) {
         api.conversations.message(id, {std::move(content), std::move(key), by}, when, std::move(reply));
     };
-    // Its feed follows the conversation, so that is loaded, and the answer comes from inside the call.
-    actions.interrupt = [&api, id]() -> Result<TurnTicket> {
-        const auto answer = std::make_shared<Result<TurnTicket>>(TurnTicket{});
-        api.conversations.interrupt(id, [answer](const Result<conversation::View>& done) {
+    actions.interrupt = [&api, id](WebSocketActions::Reply reply) {
+        api.conversations.interrupt(id, [reply = std::move(reply)](const Result<conversation::View>& done) {
             if (done.has_error())
-                *answer = done.error();
+                reply(done.error());
             else
-                *answer = TurnTicket{done->record.last_turn, done->record.last_seq, false};
+                reply(TurnTicket{done->record.last_turn, done->record.last_seq, false});
         });
-        return *answer;
     };
     return actions;
 }
@@ -52,7 +49,7 @@ WebSocketActions no_actions() {
     WebSocketActions actions;
     actions.message = [refusal](std::string, std::string, Manager::MessageReply,
                                 const WebSocketActions::Reply& reply) { reply(refusal); };
-    actions.interrupt = [refusal]() -> Result<TurnTicket> { return refusal; };
+    actions.interrupt = [refusal](const WebSocketActions::Reply& reply) { reply(refusal); };
     return actions;
 }
 

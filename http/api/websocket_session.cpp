@@ -13,7 +13,7 @@ using base::Error;
 /// State that callbacks set; a callback may come after the session has ended.
 struct WebSocketSession::Shared {
     bool woken = true;
-    bool busy = false;  // a message has no reply yet: later frames wait
+    bool busy = false;  // a frame has no reply yet: later ones wait
     std::optional<base::Result<conversation::TurnTicket>> reply;
     std::shared_ptr<WakeEvent> wake;
 };
@@ -65,43 +65,37 @@ void WebSocketSession::on_text(std::string_view text) {
     auto frame = read_client_frame(*json);
     if (frame.has_error())
         return write_rejection(out(), frame.error(), id);
-    if (const auto done = obey(std::move(*frame)); done.has_error())
-        write_rejection(out(), done.error(), id);
+    if (frame->kind == ClientFrame::Kind::message)
+        return send_message(std::move(*frame));
+    actions_.interrupt(await_reply(frame->kind, id));
 }
 
-base::Result<void> WebSocketSession::obey(ClientFrame frame) {
-    if (frame.kind == ClientFrame::Kind::message) {
-        send_message(std::move(frame));
-        return {};
-    }
-    const auto interrupted = actions_.interrupt();
-    if (interrupted.has_error())
-        return interrupted.error();
-    accept(*interrupted, frame.id);
-    return {};
+WebSocketActions::Reply WebSocketSession::await_reply(ClientFrame::Kind kind, std::string id) {
+    shared_->busy = true;
+    asked_ = kind;
+    asked_id_ = std::move(id);
+    return [shared = shared_](base::Result<conversation::TurnTicket> result) {
+        shared->reply = std::move(result);
+        shared->wake->post();
+    };
 }
 
 // Without an id the events of the turn tell of it, after their commit, or `rejected` where the store does not
 // take them in time. `accepted` is a promise, so it waits for that commit.
 void WebSocketSession::send_message(ClientFrame frame) {
     using conversation::MessageReply;
-    shared_->busy = true;
-    message_id_ = std::move(frame.id);
-    const auto when = message_id_.empty() ? MessageReply::at_once : MessageReply::committed;
+    const auto when = frame.id.empty() ? MessageReply::at_once : MessageReply::committed;
     actions_.message(std::move(frame.content), std::move(frame.idempotency_key), when,
-                     [shared = shared_](base::Result<conversation::TurnTicket> result) {
-                         shared->reply = std::move(result);
-                         shared->wake->post();
-                     });
+                     await_reply(frame.kind, std::move(frame.id)));
 }
 
 void WebSocketSession::take_reply() {
     if (!shared_->reply)
         return;
-    const std::string id = std::exchange(message_id_, {});
+    const std::string id = std::exchange(asked_id_, {});
     if (shared_->reply->has_error())
         write_rejection(out(), shared_->reply->error(), id);
-    else if (id.empty())
+    else if (id.empty() && asked_ == ClientFrame::Kind::message)
         // The store has a turn that is replayed.
         untold_turn_ = (*shared_->reply)->replayed ? 0 : (*shared_->reply)->turn;
     else

@@ -19,15 +19,15 @@
 
 namespace atl::http {
 
-/// The actions of a client's frames. Every function except admit_frame must be set.
+/// The actions of a client's frames. Every function except admit_frame must be set. `reply` comes once,
+/// possibly from inside the call, possibly after the WebSocket has ended.
 struct WebSocketActions {
     using Reply = conversation::Reply<conversation::TurnTicket>;
-    /// `reply` once, possibly from inside the call, possibly after the WebSocket has ended.
     std::function<void(std::string content, std::string idempotency_key, conversation::MessageReply when,
                        Reply reply)>
         message;
-    /// The turn that is interrupted, and the last event before that.
-    std::function<base::Result<conversation::TurnTicket>()> interrupt;
+    /// Replies with the turn that is interrupted, and the last event before that.
+    std::function<void(Reply reply)> interrupt;
     /// See FrameSession::Options.
     std::function<base::Result<void>()> admit_frame;
 };
@@ -53,7 +53,7 @@ class WebSocketSession final : public FrameSession {
     std::string_view log_epoch() const override { return feed_->epoch(); }
 
     void on_text(std::string_view text);
-    base::Result<void> obey(ClientFrame frame);
+    WebSocketActions::Reply await_reply(ClientFrame::Kind kind, std::string id);
     void send_message(ClientFrame frame);
     void take_reply();
     bool pull(std::size_t limit_bytes);
@@ -65,7 +65,8 @@ class WebSocketSession final : public FrameSession {
     std::unique_ptr<EventFeed> feed_;
     WebSocketActions actions_;
     std::shared_ptr<Shared> shared_;
-    std::string message_id_;         // of the message that has no reply yet, as JSON; empty: it has none
+    ClientFrame::Kind asked_{};      // the frame that has no reply yet
+    std::string asked_id_;           // its id, as JSON; empty: it has none
     std::uint64_t untold_turn_ = 0;  // the client's last, of which nothing has told it yet; 0: none
     bool more_ = true;               // events that the last pull left
 };

@@ -152,9 +152,12 @@ class SocketRoutes {
             else
                 reply(self.answer());
         };
-        actions.interrupt = [&self]() {
+        actions.interrupt = [&self](http::WebSocketActions::Reply reply) {
             ++self.interrupts;
-            return self.answer();
+            if (self.hold_replies)
+                self.held = std::move(reply);
+            else
+                reply(self.answer());
         };
         actions.admit_frame = [&self]() -> base::Result<void> {
             if (self.frames_left && --*self.frames_left < 0)

@@ -242,6 +242,26 @@ TEST_CASE("While a message waits for its reply events go on and later frames wai
     CHECK(server.eventually([&] { return server.interrupts == 1; }));
 }
 
+TEST_CASE("An interrupt whose reply comes later is answered with its turn, and later frames wait for it") {
+    SocketServer server;
+    auto client = server.open();
+    server.on_loop([&] { server.hold_replies = true; });
+    client.send_text(R"({"type":"interrupt","id":1})");
+    client.send_text(R"({"type":"message","content":"next"})");
+    REQUIRE(server.eventually([&] { return server.interrupts == 1; }));
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+    CHECK(server.on_loop([&] { return server.contents.size(); }) == 0);
+    server.on_loop([&] { server.held(server.ticket); });
+    const Json told = Json::parse(client.next_text());
+    CHECK(told["type"] == "accepted");
+    CHECK(told["id"] == 1);
+    CHECK(told["turn"] == "t7");
+    CHECK(server.eventually([&] { return server.contents.size() == 1; }));
+    server.on_loop([&] { server.held(base::Error(base::Errc::capacity)); });
+    CHECK(rejection(client)["code"] == "capacity");
+}
+
 TEST_CASE("A reply that comes after the client has gone is dropped") {
     SocketServer server;
     {
