@@ -1,3 +1,5 @@
+#include "core/sandbox/manager.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <optional>

@@ -84,7 +84,7 @@ void read_sandbox_tools(ObjectReader& reader, std::vector<std::string>& names) {
     const std::string wanted = "\"none\", or an array of names of the tools of GET /v1/tools";
     const Json* const value = reader.any("sandboxTools");
     if (value == nullptr) {
-        for (const base::ToolSpec& tool : sandbox::k_tools)
+        for (const base::ToolSpec& tool : base::k_tools)
             names.emplace_back(tool.name);
         return;
     }

@@ -105,7 +105,7 @@ OrderedJson tool_schema(const ToolSpec& tool) {
 
 OrderedJson tool_list(ToolFormat format) {
     OrderedJson tools = OrderedJson::array();
-    for (const ToolSpec& tool : sandbox::k_tools)
+    for (const ToolSpec& tool : base::k_tools)
         tools.push_back(one_tool(tool, format));
     // All of them are functions of one of its tools.
     if (format == ToolFormat::gemini)

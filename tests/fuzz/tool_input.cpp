@@ -16,7 +16,7 @@ namespace {
 
 /// What is taken is of the table's types and ranges; what is refused is said.
 void check_arguments(std::string_view text) {
-    for (const base::ToolSpec& tool : sandbox::k_tools) {
+    for (const base::ToolSpec& tool : base::k_tools) {
         const guest::ToolArguments arguments(tool, text);
         if (!arguments.is_good()) {
             require(base::is_utf8(arguments.problem()), "a problem is UTF-8");

@@ -55,7 +55,7 @@ Tool find_tool_work(std::string_view name) {
         {"search_file_content", async_search_file_content},
         {"glob", async_glob},
     };
-    static_assert(std::size(k_table) == std::size(sandbox::k_tools));
+    static_assert(std::size(k_table) == std::size(base::k_tools));
     for (const auto& [known, tool] : k_table)
         if (known == name)
             return tool;

@@ -56,7 +56,7 @@ TEST_CASE("A form of tools is known by its word") {
 }
 
 TEST_CASE("No two names of a tool's parameters are the same") {
-    for (const auto& tool : atl::sandbox::k_tools) {
+    for (const auto& tool : atl::base::k_tools) {
         std::set<std::string_view> names;
         for (const auto& parameter : tool.parameters) {
             CHECK(names.insert(parameter.name).second);
