@@ -7,7 +7,7 @@ namespace atl::http {
 ExecutionSocket::ExecutionSocket(std::shared_ptr<execution::Execution> execution,
                                  execution::HeavyChecks* checks, std::uint64_t after, StreamLease place,
                                  std::function<base::Result<void>()> admit_frame, base::SteadyTime expires_at)
-    : FrameSession({base::k_max_body_bytes, nullptr, expires_at, std::move(admit_frame)}),
+    : FrameSession({base::k_max_body_bytes, expires_at, std::move(admit_frame)}),
       place_(std::move(place)),
       follower_(std::move(execution)),
       checks_(checks),

@@ -21,7 +21,7 @@ constexpr char k_end_of_transmission = 4;
 
 ProcessSocket::ProcessSocket(std::unique_ptr<conversation::Lease> lease, StreamLease place, Calls calls,
                              base::SteadyTime expires_at)
-    : FrameSession({base::k_process_input_bytes + 1, nullptr, expires_at, std::move(calls.admit_frame)}),
+    : FrameSession({base::k_process_input_bytes + 1, expires_at, std::move(calls.admit_frame)}),
       lease_(std::move(lease)),
       place_of_stream_(std::move(place)),
       is_active_(std::move(calls.is_active)),
