@@ -28,7 +28,7 @@ def make_core(
 
 
 class AsyncAtoll(AsyncExecutes):
-    """A server, for one event loop.
+    """A server. One event loop at a time, or several, may use it: each connection stays with the loop that opened it.
 
     `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
     sandbox; `renew_token()`, which may be a coroutine function, returns a new token when one has expired, and the first

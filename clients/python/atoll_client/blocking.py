@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import ssl
@@ -111,6 +112,15 @@ class BlockingConnection:
         self._lock = threading.Lock()  # around each call of the socket: TLS is no two independent streams
         self._write_lock = threading.Lock()
         self._ahead = b""  # read while writing
+        self._pid = os.getpid()
+
+    def _is_inherited(self) -> bool:
+        """Whether fork(2) brought it here: the process that opened it reads and writes it, too."""
+        return self._pid != os.getpid()
+
+    def _check_owner(self) -> None:
+        if self._is_inherited():
+            raise AtollConnectionError("connection_lost", "the connection belongs to the process that opened it, before a fork")
 
     def _wait(self, events: int, timeout: Optional[float]) -> None:
         with Stopper.waiting_for(self), _Selector() as selector:
@@ -136,6 +146,7 @@ class BlockingConnection:
             raise AtollConnectionError("connection_lost", str(error)) from error
 
     async def read_some(self, timeout: Optional[float]) -> bytes:
+        self._check_owner()
         if self._ahead:
             ahead, self._ahead = self._ahead, b""
             return ahead
@@ -158,6 +169,7 @@ class BlockingConnection:
             raise AtollConnectionError("connection_lost", str(error)) from error
 
     async def write(self, data: bytes, timeout: Optional[float]) -> None:
+        self._check_owner()
         with self._write_lock:
             view = memoryview(data)
             while view:
@@ -167,6 +179,7 @@ class BlockingConnection:
                     self._wait(event, timeout)
 
     async def write_last(self, data: bytes, timeout: Optional[float]) -> None:
+        self._check_owner()
         if self._write_lock.acquire(blocking=False):
             try:
                 self._try_write(memoryview(data))
@@ -174,6 +187,7 @@ class BlockingConnection:
                 self._write_lock.release()
 
     async def write_unless_answered(self, data: bytes, timeout: Optional[float]) -> bool:
+        self._check_owner()
         view = memoryview(data)
         while view:
             got = self._try_read()
@@ -188,12 +202,14 @@ class BlockingConnection:
 
     def is_stale(self) -> bool:
         try:
-            return isinstance(self._try_read(), bytes)
+            return self._is_inherited() or isinstance(self._try_read(), bytes)
         except AtollConnectionError:
             return True
 
     def shut(self) -> None:
         """Wakes a thread that waits on it, which finds its end."""
+        if self._is_inherited():
+            return  # it would end for the process that opened it, too
         try:
             # Not that of ssl, which takes the TLS state away from a thread that reads.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
@@ -201,6 +217,10 @@ class BlockingConnection:
             pass
 
     def close(self) -> None:
+        if self._is_inherited():
+            # Without the lock, which a thread may have held at the fork.
+            socket.socket.close(self._socket)
+            return
         self.shut()
         with self._lock:
             self._socket.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import os
 import threading
 import time
 import weakref
@@ -214,6 +215,18 @@ class Credentials:
         return token
 
 
+_cores: "weakref.WeakSet[Core]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for core in list(_cores):
+        core.forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Core:
     def __init__(
         self,
@@ -234,6 +247,14 @@ class Core:
         self._is_closed = False
         self._closers: "weakref.WeakSet[Closer]" = weakref.WeakSet()
         self._lock = threading.Lock()
+        _cores.add(self)
+
+    def forget_parent(self) -> None:
+        """In the child of a fork: the kept connections are the parent's, and a thread of it may have held the lock."""
+        self._lock = threading.Lock()
+        self._closers = weakref.WeakSet()
+        while self._idle:
+            self._idle.pop()[0].close()
 
     def ends_with_me(self, closer: "Closer") -> None:
         """close() ends it, too. AtollError `closed` where the client is closed already."""

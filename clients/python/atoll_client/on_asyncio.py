@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 from typing import Any, Callable, Iterator, Optional, TypeVar
 
@@ -23,6 +24,18 @@ class AsyncConnection:
         self._ahead: Optional["asyncio.Task[bytes]"] = None  # a read that began while writing
         self._draining = asyncio.Lock()
         self._was_late = False
+        self._owner = (os.getpid(), asyncio.get_running_loop())
+
+    def _is_foreign(self) -> bool:
+        """Whether another event loop opened it, or, before a fork, another process."""
+        try:
+            return self._owner != (os.getpid(), asyncio.get_running_loop())
+        except RuntimeError:
+            return True  # no loop runs
+
+    def _check_owner(self) -> None:
+        if self._is_foreign():
+            raise AtollConnectionError("connection_lost", "the connection belongs to the event loop and the process that opened it")
 
     def _give_up(self) -> None:
         self._was_late = True
@@ -51,6 +64,7 @@ class AsyncConnection:
             return b""
 
     async def read_some(self, timeout: Optional[float]) -> bytes:
+        self._check_owner()
         reading, self._ahead = self._ahead, None
         with self._deadline(timeout):
             return await (reading or self._read())
@@ -61,6 +75,7 @@ class AsyncConnection:
                 await self._writer.drain()
 
     def _check_open(self) -> None:
+        self._check_owner()
         if self._writer.transport.is_closing():
             raise AtollConnectionError("connection_lost", "the connection is closed")
 
@@ -73,6 +88,7 @@ class AsyncConnection:
         await self.write(data, timeout)
 
     async def write_unless_answered(self, data: bytes, timeout: Optional[float]) -> bool:
+        self._check_owner()
         if self._ahead is None:
             self._ahead = asyncio.ensure_future(self._read())
         if self._ahead.done():
@@ -93,9 +109,24 @@ class AsyncConnection:
         return not is_answered
 
     def is_stale(self) -> bool:
-        return self._reader.at_eof() or self._writer.transport.is_closing()
+        return self._is_foreign() or self._reader.at_eof() or self._writer.transport.is_closing()
+
+    def _drop(self) -> None:
+        """Closes the descriptor alone: the loop that would is over, or is another process's."""
+        shared = self._writer.get_extra_info("socket")
+        if shared is None or shared.fileno() < 0:
+            return
+        # The transport's own socket object still counts on the number: it leads nowhere from now on.
+        with open(os.devnull, "rb") as nowhere:
+            os.dup2(nowhere.fileno(), shared.fileno(), inheritable=False)
 
     def close(self) -> None:
+        pid, loop = self._owner
+        if pid != os.getpid() or loop.is_closed():
+            return self._drop()
+        if self._is_foreign():
+            loop.call_soon_threadsafe(self._writer.transport.abort)
+            return None
         if self._ahead is not None and not self._ahead.cancel() and not self._ahead.cancelled():
             self._ahead.exception()  # nobody wants to know
         self._writer.transport.abort()
