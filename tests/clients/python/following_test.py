@@ -349,7 +349,7 @@ class Stops(WithStub):
             (lambda client: client.execution("e1").follow(), "GET /v1/executions/e1/events"),
         ]
         for begin, route in calls:
-            client = self.client({route: self.waiting(frame if "exec" in route else event(1))})
+            client = self.client({route: self.waiting(frame if route.endswith("/exec") else event(1))})
             stream = begin(client)
             reading = lab.InThread(lambda: list(stream))
             self.assertTrue(self.is_open.wait(lab.DEADLINE_SECONDS))
