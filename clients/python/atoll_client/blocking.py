@@ -115,7 +115,7 @@ class BlockingConnection:
         self._pid = os.getpid()
 
     def _is_inherited(self) -> bool:
-        """Whether fork(2) brought it here: the process that opened it reads and writes it, too."""
+        """True where fork(2) brought it here: the process that opened it reads and writes it, too."""
         return self._pid != os.getpid()
 
     def _check_owner(self) -> None:

@@ -27,7 +27,7 @@ class AsyncConnection:
         self._owner = (os.getpid(), asyncio.get_running_loop())
 
     def _is_foreign(self) -> bool:
-        """Whether another event loop opened it, or, before a fork, another process."""
+        """True where another event loop opened it, or, before a fork, another process."""
         try:
             return self._owner != (os.getpid(), asyncio.get_running_loop())
         except RuntimeError:
