@@ -117,7 +117,10 @@ void DiskMeter::look() {
     const auto passed = looked_at_ == base::SteadyTime{} ? settings_.longest_look : elapsed(looked_at_, now);
     looked_at_ = now;
     arm(next_look(lost, passed));
-    walk_most_urgent();
+    if (walking_)
+        settle_without_walks();
+    else
+        walk_most_urgent();
 }
 
 // Chooses the pause so that about one step is lost elapsed two checks.
@@ -186,6 +189,8 @@ void DiskMeter::walk_most_urgent() {
 
 void DiskMeter::walk(Entry entry) {
     walking_ = true;
+    walked_id_ = entry->first;
+    walk_began_ = ports_.clock.steady_now();
     Watched& watched = entry->second;
     watched.lost_before = lost_;
     ports_.walk(entry->first, [this, alive = std::weak_ptr<int>(alive_), id = entry->first,
@@ -197,6 +202,8 @@ void DiskMeter::walk(Entry entry) {
 
 void DiskMeter::inspect(Entry entry) {
     walking_ = true;
+    walked_id_ = entry->first;
+    walk_began_ = ports_.clock.steady_now();
     Watched& watched = entry->second;
     watched.lost_before = lost_;
     ports_.inspect(entry->first,

@@ -19,7 +19,9 @@
 //
 // Below a reserve of free space or inodes the workspace that grew fastest is stopped, before the host is
 // full; if none grew, all are inspected, and the workspace that holds most in deleted files is stopped, or
-// else, of the workspaces that could not be seen whole, the one that wrote most.
+// else, of the workspaces that could not be seen whole, the one that wrote most. Once half the reserve is
+// gone and space still goes, no walk is waited for: if the known growth does not explain the loss, a
+// workspace whose walk is not done is stopped, since each sandbox decides how long its walk takes.
 //
 // Not here: ending a sandbox (the callback does), opening anything in a workspace.
 #pragma once
@@ -71,11 +73,13 @@ inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
 /// Why a workspace has to stop growing.
 enum class DiskExcess : std::uint8_t {
     limit,
-    out_of_sight,     // the unexplained rest exceeds its room, and it has descriptors in flight
-    reserve,          // it grew fastest
-    reserve_held,     // it holds most of deleted files
-    reserve_written,  // it was not seen whole, and wrote most
-    unmeasurable,     // walk after walk finds no end, because folders are moved under it
+    out_of_sight,        // the unexplained rest exceeds its room, and it has descriptors in flight
+    reserve,             // it grew fastest
+    reserve_held,        // it holds most of deleted files
+    reserve_written,     // it was not seen whole, and wrote most
+    reserve_unmeasured,  // its walk was not done in time, and no known growth explains the loss
+    unmeasurable,        // walk after walk finds no end, because folders are moved under it
+    too_large,           // the walk ended at a bound (helper/tree_meter.hpp)
 };
 
 class DiskMeter {
@@ -197,7 +201,11 @@ class DiskMeter {
     void end_audit();
 
     void see_shortage(const FreeSpace& space);
+    void begin_round();
     bool settle_shortage();
+    void settle_without_walks();
+    Entry slowest_unmeasured(base::SteadyTime now);
+    void end_round();
     std::uint64_t least_blame() const;
     Entry fastest();
     Entry next_inspection_of_shortage();
@@ -221,11 +229,15 @@ class DiskMeter {
     std::optional<FreeSpace> space_;
     std::uint64_t lost_ = 0;  // by the file system since the start, growth only
     bool walking_ = false;
+    std::string walked_id_;  // of the walk or inspection that goes on, or of the last one
+    base::SteadyTime walk_began_{};
     bool is_short_ = false;
     // Rounds of walks while space is short: at the end of each the fastest is stopped.
     std::uint64_t shortage_ = 0;
     std::uint64_t judged_shortage_ = 0;
+    base::SteadyTime round_began_{};
     base::SteadyTime round_ended_{};
+    std::uint64_t lost_before_round_ = 0;
     // At the end of a round that no growth explains, all are inspected. `in_vain`: inspections without an
     // offender.
     bool is_inspecting_all_ = false;

@@ -27,6 +27,9 @@ constexpr base::Millis k_round_pause{500};
 constexpr int k_relapses_without_rest = 3;
 constexpr base::Millis k_first_relapse_rest{60'000};
 constexpr base::Millis k_longest_relapse_rest{3'600'000};
+// Once half the reserve is gone: how long one walk, and a round of walks, may take.
+constexpr base::Millis k_late_patience{200};
+constexpr base::Millis k_longest_late_round{2'000};
 // The pause before all are inspected again, after a round without an offender.
 constexpr base::Millis k_pause_in_vain{30'000};
 
@@ -119,7 +122,8 @@ void DiskMeter::take_inspection(Watched& watched, const Inspection& found, base:
 
 void DiskMeter::take_size(const std::string& id, Watched& watched) {
     const TreeSize& tree = watched.tree;
-    TreeSize size{tree.bytes + watched.held.bytes, tree.inodes + watched.held.inodes, tree.is_complete};
+    TreeSize size{tree.bytes + watched.held.bytes, tree.inodes + watched.held.inodes, tree.is_complete,
+                  tree.is_too_large};
     ledger_.found(id, {static_cast<std::int64_t>(size.bytes), static_cast<std::int64_t>(size.inodes)});
     size.bytes = cost(size);
     if (size.is_complete) {
@@ -177,6 +181,10 @@ void DiskMeter::judge(const std::string& id) {
     }
     if (watched.enforcer == DiskEnforcer::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
         report(id, DiskExcess::limit);
+        return;
+    }
+    if (watched.size->is_too_large) {
+        report(id, DiskExcess::too_large);
         return;
     }
     if (watched.incomplete_walks >= k_most_incomplete_walks) {
@@ -281,7 +289,7 @@ void DiskMeter::see_shortage(const FreeSpace& space) {
     const bool was_short = std::exchange(is_short_, is_now);
     if (!is_short_ || was_short)
         return;
-    ++shortage_;
+    begin_round();
     in_vain_at_.reset();
     told_in_vain_ = false;
     base::LogLine(base::evt::disk_short)
@@ -292,13 +300,26 @@ void DiskMeter::see_shortage(const FreeSpace& space) {
         .warn();
 }
 
+void DiskMeter::begin_round() {
+    ++shortage_;
+    round_began_ = ports_.clock.steady_now();
+    lost_before_round_ = lost_;
+}
+
+void DiskMeter::end_round() {
+    judged_shortage_ = shortage_;
+    round_ended_ = ports_.clock.steady_now();
+    for (auto& [id, watched] : watched_)
+        watched.grown_bytes = 0;
+}
+
 // Called once all have been walked. If stopping one workspace does not help, the next round stops the next
 // one. True if an inspection of this round is under way.
 bool DiskMeter::settle_shortage() {
     const auto now = ports_.clock.steady_now();
     if (judged_shortage_ == shortage_) {
         if (time_between(round_ended_, now) >= k_round_pause)
-            ++shortage_;
+            begin_round();
         return false;
     }
     const auto found = fastest();
@@ -310,17 +331,57 @@ bool DiskMeter::settle_shortage() {
         inspect(next);
         return true;
     }
-    judged_shortage_ = shortage_;
-    round_ended_ = now;
     if (is_late())
         stop_all_that_grew();
     else if (found != watched_.end())
         stop_for_shortage({found->first}, DiskExcess::reserve);
     else
         blame_the_hidden();
-    for (auto& [id, watched] : watched_)
-        watched.grown_bytes = 0;
+    end_round();
     return false;
+}
+
+// Called while a walk goes on: the disk may be full before it is done.
+void DiskMeter::settle_without_walks() {
+    const auto now = ports_.clock.steady_now();
+    if (!is_short_ || !is_late())
+        return;
+    if (judged_shortage_ == shortage_) {
+        if (time_between(round_ended_, now) >= k_round_pause)
+            begin_round();
+        return;
+    }
+    const std::uint64_t lost = lost_ - lost_before_round_;
+    if (time_between(round_began_, now) < k_late_patience || lost < least_blame())
+        return;
+    std::uint64_t explained = 0;
+    for (const auto& [id, watched] : watched_)
+        explained += watched.walk_of_shortage == shortage_ ? watched.grown_bytes : 0;
+    const auto slowest = slowest_unmeasured(now);
+    if (explained >= lost / 2)
+        stop_all_that_grew();
+    else if (slowest != watched_.end())
+        stop_for_shortage({slowest->first}, DiskExcess::reserve_unmeasured);
+    else
+        return;
+    end_round();
+}
+
+/// The workspace whose walk lasts; after a long round of short walks the one with most entries that was not
+/// walked. Otherwise the end.
+DiskMeter::Entry DiskMeter::slowest_unmeasured(base::SteadyTime now) {
+    auto slowest = watched_.end();
+    if (time_between(walk_began_, now) >= k_late_patience)
+        slowest = watched_.find(walked_id_);
+    if (slowest != watched_.end() || time_between(round_began_, now) < k_longest_late_round)
+        return slowest;
+    const auto entries = [](const Watched& watched) { return watched.size ? watched.size->inodes : 0; };
+    for (auto at = watched_.begin(); at != watched_.end(); ++at) {
+        if (at->second.walk_of_shortage != shortage_ &&
+            (slowest == watched_.end() || entries(at->second) > entries(slowest->second)))
+            slowest = at;
+    }
+    return slowest;
 }
 
 /// Growth below this counts as no offence.

@@ -53,7 +53,7 @@ std::function<void(base::Result<nlohmann::json>)> without_answer(HelperClient::D
 
 TreeSize tree_of(const nlohmann::json& answer) {
     return {answer.value("bytes", std::uint64_t{0}), answer.value("inodes", std::uint64_t{0}),
-            answer.value("complete", false)};
+            answer.value("complete", false), answer.value("tooLarge", false)};
 }
 
 void set_nonblocking(const base::UniqueFd& fd) {

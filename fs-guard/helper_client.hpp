@@ -45,7 +45,8 @@ struct HelperConfig {
 struct TreeSize {
     std::uint64_t bytes = 0;  // allocated
     std::uint64_t inodes = 0;
-    bool is_complete = true;  // false: a part could not be read, there is more
+    bool is_complete = true;    // false: a part could not be read, there is more
+    bool is_too_large = false;  // the walk ended at a bound (helper/tree_meter.hpp)
 };
 
 /// The processes of a sandbox.

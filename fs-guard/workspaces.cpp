@@ -67,6 +67,12 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
         case DiskExcess::reserve_written:
             return nearly_full + "it wrote the most of those whose open files cannot all be counted, " +
                    megabytes(verdict.written_bytes) + "; the files are kept";
+        case DiskExcess::reserve_unmeasured:
+            return nearly_full + "no other growth explains it, and its workspace of at least " + used +
+                   " takes too long to be measured; the files are kept";
+        case DiskExcess::too_large:
+            return "its workspace is too large to be measured: more than 1,000,000 entries, 2,048 levels of "
+                   "folders, or 2 s of processor time; the files are kept";
         case DiskExcess::unmeasurable:
             break;
     }

@@ -63,7 +63,8 @@ json answer_measure(const std::string& path) {
     return {{"ok", true},
             {"bytes", meter.bytes()},
             {"inodes", meter.inodes()},
-            {"complete", meter.is_complete()}};
+            {"complete", meter.is_complete()},
+            {"tooLarge", meter.is_too_large()}};
 }
 
 // The processes come first: if they do not stand still, a file that they delete meanwhile is then not counted

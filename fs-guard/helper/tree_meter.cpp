@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +55,12 @@ int open_locked_folder(int folder, const char* name) {
     return opened ? open_folder(folder, name) : -1;
 }
 
+std::chrono::nanoseconds processor_time() {
+    timespec spent{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
+}
+
 bool is_dot(const char* name) {
     return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0;
 }
@@ -61,13 +68,20 @@ bool is_dot(const char* name) {
 }  // namespace
 
 TreeMeter::~TreeMeter() {
+    drop_levels();
+}
+
+void TreeMeter::drop_levels() {
     for (const Level& level : levels_) {
         if (level.fd >= 0)
             ::close(level.fd);
     }
+    levels_.clear();
+    open_ = 0;
 }
 
 bool TreeMeter::measure(const std::string& path) {
+    began_at_ = processor_time();
     int fd = open_folder(AT_FDCWD, path.c_str());
     if (fd < 0 && errno == EACCES)
         fd = open_locked_folder(AT_FDCWD, path.c_str());
@@ -79,8 +93,18 @@ bool TreeMeter::measure(const std::string& path) {
     return true;
 }
 
+bool TreeMeter::is_within_bounds() const {
+    return inodes_ <= bounds_.entries && levels_.size() <= bounds_.levels &&
+           processor_time() - began_at_ <= bounds_.processor_time;
+}
+
 void TreeMeter::work_off() {
     while (!levels_.empty()) {
+        if (!is_within_bounds()) {
+            too_large_ = true;
+            complete_ = false;
+            return drop_levels();
+        }
         Level& level = levels_.back();
         if (!level.below.empty()) {
             const std::string name = std::move(level.below.back());
@@ -164,9 +188,9 @@ bool TreeMeter::push(int fd) {
 
 // Closes the open folder nearest to the top: it is needed last.
 void TreeMeter::close_highest() {
-    const auto highest = std::ranges::find_if(levels_, [](const Level& level) { return level.fd >= 0; });
-    ::close(highest->fd);
-    highest->fd = -1;
+    Level& highest = levels_[levels_.size() - open_];
+    ::close(highest.fd);
+    highest.fd = -1;
     --open_;
 }
 
@@ -185,12 +209,7 @@ void TreeMeter::leave() {
         if (!same) {
             // It was moved: no way back up from here.
             complete_ = false;
-            for (const Level& level : levels_) {
-                if (level.fd >= 0)
-                    ::close(level.fd);
-            }
-            levels_.clear();
-            open_ = 0;
+            drop_levels();
         }
     }
     ::close(left);

@@ -79,8 +79,8 @@ std::uint64_t megabytes_in(const fs::path& folder) {
     return bytes / (1024UL * 1024);
 }
 
-/// The size of the folder by the server's own walk, with a helper of the same program.
-std::uint64_t measured_megabytes(const fs::path& folder) {
+/// The server's own walk of the folder, by a helper of the same program.
+Json measured(const fs::path& folder) {
     const std::string command = R"(cd ')" + folder.string() +
                                 R"(' && echo '{"id":1,"op":"measure","path":"."}' | ')" +
                                 (binaries(Privilege::as_started) / "atoll-helper").string() + "'";
@@ -90,7 +90,7 @@ std::uint64_t measured_megabytes(const fs::path& folder) {
     REQUIRE(std::fgets(line.data(), line.size(), helper.get()) != nullptr);
     const Json answer = Json::parse(line.data());
     REQUIRE(answer["ok"] == true);
-    return answer["bytes"].get<std::uint64_t>() / (1024UL * 1024);
+    return answer;
 }
 
 /// Runs the attack beside the neighbour to the end of its sandbox, for its disk limit: the event. How much it
@@ -197,11 +197,32 @@ TEST_CASE("A folder that is moved around the walks counts against its sandbox's 
         std::uint64_t least_found = 100;
         const auto until = Clock::now() + k_attack_limit;
         while (least_found > 50 && Clock::now() < until)
-            least_found = std::min(least_found, measured_megabytes(folder));
+            least_found =
+                std::min(least_found, measured(folder)["bytes"].get<std::uint64_t>() / (1024UL * 1024));
         CHECK(least_found < 50);
     }
     const Json end = run_inside(filled, {"moved-around", "--max-mb", "900"}, {{"limits", {{"diskMb", 64}}}});
     CHECK(end["peakBytes"] > 64UL * 1024 * 1024);
+    CHECK(filled.neighbour.is_well());
+}
+
+TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, and the disk check sees on",
+          "[redteam][disk]") {
+    FilledLab filled(1024);
+    {
+        // The control: outside, nobody ends it, and the walk ends at its bound.
+        const fs::path folder = outside_folder(filled.disk);
+        AttackOutside outside({"deep-folders", folder.string(), "--max-count", "30000"},
+                              rlimits_of(filled.neighbour));
+        CHECK(outside.loot()["folders"] == 30'000);
+        const Json answer = measured(folder);
+        CHECK(answer["tooLarge"] == true);
+        CHECK(answer["inodes"] < 3'000);
+    }
+    const Json end =
+        run_inside(filled, {"deep-folders", "--max-count", "300000"}, {{"limits", {{"diskMb", 1024}}}});
+    CHECK(end["detail"].get<std::string>().find("too large to be measured") != std::string::npos);
+    CHECK(filled.disk.free_mb() > 512);
     CHECK(filled.neighbour.is_well());
 }
 

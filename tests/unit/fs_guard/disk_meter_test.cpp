@@ -29,6 +29,7 @@ class Disk {
         base::Millis walk_takes{2};
         std::uint64_t inodes = 1;
         bool hides = false;
+        bool is_too_large = false;
     };
 
     explicit Disk(fs_guard::MeterSettings settings = {})
@@ -78,7 +79,9 @@ class Disk {
         ++walks[id];
         settle();
         const auto found = static_cast<std::uint64_t>(writers[id].bytes);
-        const fs_guard::TreeSize size{found, writers[id].inodes, !writers[id].hides};
+        const fs_guard::TreeSize size{found, writers[id].inodes,
+                                      !writers[id].hides && !writers[id].is_too_large,
+                                      writers[id].is_too_large};
         timers.arm(writers[id].walk_takes, [size, done = std::move(done)] { done(size); });
     }
     void settle() {
@@ -384,6 +387,45 @@ TEST_CASE(
     disk.run(60s);
     REQUIRE(disk.verdicts.contains("w"));
     CHECK(disk.verdicts["w"].why == DiskExcess::unmeasurable);
+}
+
+TEST_CASE("disk meter: a tree that is too large to be measured is stopped at once") {
+    Disk disk;
+    disk.watch("w", 100 * k_mb);
+    disk.writers["w"].bytes = 10.0 * k_mb;
+    disk.writers["w"].is_too_large = true;
+    disk.run(1s);
+    REQUIRE(disk.verdicts.contains("w"));
+    CHECK(disk.verdicts["w"].why == DiskExcess::too_large);
+    CHECK(disk.walks["w"] == 1);
+}
+
+TEST_CASE("disk meter: a shortage that no known growth explains is judged before a long walk is done") {
+    Disk disk;
+    disk.total = 100'000 * k_mb;
+    disk.others = 94'000 * k_mb;
+    for (const char* id : {"slow walk", "still"})
+        disk.watch(id, 50'000 * k_mb);
+    disk.run(1s);
+    disk.writers["slow walk"].walk_takes = 60s;
+    disk.writers["slow walk"].bytes_per_ms = 1.0 * k_mb;
+    disk.run(8s);
+    REQUIRE(disk.verdicts.contains("slow walk"));
+    CHECK(disk.verdicts["slow walk"].why == DiskExcess::reserve_unmeasured);
+    CHECK(disk.verdicts.size() == 1);
+    CHECK(disk.total - disk.others > static_cast<std::uint64_t>(disk.writers["slow walk"].bytes));
+}
+
+TEST_CASE("disk meter: a long walk beside a shortage ends nobody while no space goes") {
+    Disk disk;
+    disk.total = 100'000 * k_mb;
+    disk.others = 90'000 * k_mb;
+    disk.watch("slow walk", 50'000 * k_mb);
+    disk.run(1s);
+    disk.writers["slow walk"].walk_takes = 60s;
+    disk.others = 99'000 * k_mb;
+    disk.run(50s);
+    CHECK(disk.verdicts.empty());
 }
 
 TEST_CASE("disk meter: a shortage that is over is seen without anyone being watched") {

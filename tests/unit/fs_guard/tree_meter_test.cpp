@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "../isolation/fixture.hpp"
+#include "fs-guard/helper/progress.hpp"
+#include "fs-guard/helper/tree_meter.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "tests/support/many_files.hpp"
 #include "tests/support/paths.hpp"
@@ -112,7 +114,7 @@ TEST_CASE("tree meter: what is reserved and not yet written counts") {
 TEST_CASE("tree meter: thousands of levels and of names") {
     Bench bench(test::folder_for_many_files());
     int at = ::open(bench.tree().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (int level = 0; level < 4000; ++level) {
+    for (int level = 0; level < 2000; ++level) {
         REQUIRE(::mkdirat(at, "d", 0700) == 0);
         REQUIRE(::mkdirat(at, "e", 0700) == 0);
         const int next = ::openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -124,8 +126,48 @@ TEST_CASE("tree meter: thousands of levels and of names") {
         REQUIRE(::mknod((bench.tree() / ("f" + std::to_string(i))).c_str(), S_IFREG | 0600, 0) == 0);
     const auto size = bench.measure();
     REQUIRE(size.has_value());
-    CHECK(size->inodes == 1 + 8000 + 20'000);
+    CHECK(size->inodes == 1 + 4000 + 20'000);
     CHECK(size->is_complete);
+    bench.remove_tree();
+}
+
+TEST_CASE("tree meter: a tree beyond a bound is told, and its walk ends there") {
+    Bench bench;
+    for (const char* name : {"1", "1/2", "1/2/3"})
+        fs::create_directory(bench.tree() / name);
+    write_file(bench.tree() / "1/2/3/file", 10);
+    const auto is_too_large = [&](helper::TreeBounds bounds) {
+        helper::begin_progress("1");
+        helper::TreeMeter meter(bounds);
+        const fs::path before = fs::current_path();
+        fs::current_path(bench.data.path());
+        REQUIRE(meter.measure("t"));
+        fs::current_path(before);
+        CHECK(meter.is_complete() != meter.is_too_large());
+        return meter.is_too_large();
+    };
+    CHECK_FALSE(is_too_large({}));
+    CHECK_FALSE(is_too_large({.entries = 5, .levels = 4}));
+    CHECK(is_too_large({.entries = 4}));
+    CHECK(is_too_large({.levels = 3}));
+    CHECK(is_too_large({.processor_time = std::chrono::nanoseconds(0)}));
+}
+
+TEST_CASE("tree meter: more levels than the bound are told by the helper, without a walk to their end") {
+    Bench bench;
+    int at = ::open(bench.tree().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int level = 0; level < 3000; ++level) {
+        REQUIRE(::mkdirat(at, "d", 0700) == 0);
+        const int next = ::openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ::close(at);
+        at = next;
+    }
+    ::close(at);
+    const auto size = bench.measure();
+    REQUIRE(size.has_value());
+    CHECK(size->is_too_large);
+    CHECK_FALSE(size->is_complete);
+    CHECK(size->inodes == 2049);
     bench.remove_tree();
 }
 

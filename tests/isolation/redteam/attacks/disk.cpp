@@ -224,12 +224,32 @@ void moved_around(const Options& options) {
     hold();
 }
 
+/// A chain of folders, each in the one before: as many blocks as folders, and no file.
+void deep_folders(const Options& options) {
+    int at = ::open(folder_of(options).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    std::uint64_t folders = 0;
+    while (folders < options.max_count && !is_late()) {
+        const bool made = ::mkdirat(at, "d", 0700) == 0;
+        const int next = made ? ::openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        if (next < 0) {
+            refused("folders");
+            break;
+        }
+        ::close(at);
+        at = next;
+        ++folders;
+    }
+    taken("folders", folders);
+    hold();
+}
+
 const Registration k_disk{
     {"deleted-files", "[FOLDER]; --max-mb in files that are open and deleted", deleted_files},
     {"deleted-mappings", "[FOLDER]; --max-mb in files that are mapped and deleted", deleted_mappings},
     {"landlock-rules", "[FOLDER]; --max-mb in deleted files that rules of Landlock keep", landlock_rules},
     {"files-in-flight", "[FOLDER]; --max-mb in deleted files whose descriptors wait in a socket",
      files_in_flight},
+    {"deep-folders", "[FOLDER]; --max-count folders, each in the one before", deep_folders},
     {"moved-around", "[FOLDER]; --max-mb in a folder that is moved around a walk", moved_around}};
 
 }  // namespace
