@@ -12,6 +12,7 @@ namespace atl::base {
 
 // HTTP: bounds on the input of a client.
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
+inline constexpr std::size_t k_max_leading_blank_lines = 4;  // before a request line
 // For each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
 // the bytes that are read ahead beyond a message head.
 inline constexpr std::size_t k_free_body_bytes = 16 * 1024;

@@ -14,6 +14,7 @@ inline constexpr std::string_view server_stopped = "server_stopped";
 inline constexpr std::string_view log_dropped = "log_dropped";
 inline constexpr std::string_view task_failed = "task_failed";
 inline constexpr std::string_view request = "request";
+inline constexpr std::string_view requests_suppressed = "requests_suppressed";
 inline constexpr std::string_view priority_refused = "priority_refused";
 inline constexpr std::string_view limit_reached = "limit_reached";
 inline constexpr std::string_view socket_refused = "socket_refused";

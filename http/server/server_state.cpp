@@ -17,6 +17,7 @@ ServerState::ServerState(const base::Clock& clock_in, base::Timers& timers_in, S
       clock(clock_in),
       timers(timers_in),
       bodies(settings.body_budget_bytes),
+      refusals(timers),
       id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-') {}
 
 const std::string& ServerState::date() {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
+#include "http/server/refusal_log.hpp"
 #include "http/server/settings.hpp"
 #include "http/wire/body_budget.hpp"
 #include "http/wire/tls_context.hpp"
@@ -23,6 +24,7 @@ class ServerState {
     const base::Clock& clock;
     base::Timers& timers;
     mutable BodyBudget bodies;  // who reads a message takes a place
+    mutable RefusalLog refusals;
     bool stopping = false;
     std::array<std::uint64_t, k_statuses> responses{};  // of all services, by status, since the start
     std::shared_ptr<const TlsContext> tls;              // of new TCP connections; null: they are plain

@@ -372,6 +372,10 @@ void Session::log_request(const RequestContext& context, const Response& respons
     const bool told = failed || state_.settings.access_log == AccessLog::all;
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
         return;
+    const bool has_key = !context.principal.label.empty();
+    if (failed && !has_key && state_.settings.access_log != AccessLog::all &&
+        !state_.refusals.admits(connection_->now()))
+        return;
     const Request& request = parser_.request();
     const auto taken = connection_->now() - began_;
     base::LogLine line(base::evt::request);

@@ -106,7 +106,7 @@ class RequestParser::Sink {
         refusal.reset();
         method_name = target = host = Piece{};
         hosts = lengths = codings = origins = authorizations = 0;
-        head_bytes = 0;
+        head_bytes = blank_lines = 0;
         chunk_left = body_bytes = 0;
         room = {};
         expects_continue = failed = streams = false;
@@ -224,6 +224,7 @@ class RequestParser::Sink {
     int origins = 0;
     int authorizations = 0;
     std::size_t head_bytes = 0;
+    std::size_t blank_lines = 0;  // before the request line
     std::size_t body_limit = 0;
     std::uint64_t body_bytes = 0;  // parsed so far
     std::uint64_t chunk_left = 0;  // of the chunk that has begun
@@ -288,7 +289,7 @@ Error error_of(const ErrorCode& ec, std::optional<Error>& refusal) {
     return Error(Errc::invalid_request, "This is not well-formed HTTP/1.1: " + ec.message() + '.');
 }
 
-// RFC 9112 section 2.2: empty lines before a request line are ignored.
+// RFC 9112 section 2.2: a few empty lines before a request line are ignored.
 std::size_t leading_empty_lines(std::string_view bytes) {
     std::size_t count = 0;
     while (bytes.substr(count, 2) == "\r\n")
@@ -302,6 +303,9 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
     std::size_t used = 0;
     if (!sink_->parsing()) {
         used = leading_empty_lines(bytes);
+        sink_->blank_lines += used / 2;
+        if (sink_->blank_lines > base::k_max_leading_blank_lines)
+            return sink_->failure(Error(Errc::invalid_request, "Too many blank lines before a request."));
         if (used == bytes.size() || bytes.substr(used) == "\r")
             return used;
         sink_->start(limits_);

@@ -106,6 +106,21 @@ TEST_CASE("empty lines before a request are skipped") {
     CHECK(parser.request().path == "/a");
 }
 
+TEST_CASE("more than a few empty lines before a request are refused, whatever pieces they come in") {
+    for (const std::size_t step : {1U, 2U, 3U, 4096U}) {
+        RequestParser parser(k_limits);
+        const std::string request = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+        const std::string lines = "\r\n\r\n\r\n\r\n";
+        CHECK(feed_all(parser, lines + request, step).has_value());
+        parser.reset();
+        CHECK(feed_all(parser, lines + request, step).has_value());
+        parser.reset();
+        const auto refused = feed_all(parser, lines + "\r\n" + request, step);
+        REQUIRE(refused.has_error());
+        CHECK(refused.error().code() == Errc::invalid_request);
+    }
+}
+
 TEST_CASE("ambiguous framing is refused, since another reader may see another request") {
     const auto step = GENERATE(1U, 4096U);
     const auto with = [&](const std::string& fields) {
