@@ -468,7 +468,8 @@ void Application::Parts::open_previews() {
             const auto dial = [&](sandbox::DialObserver& observer) { return inside->dial(port, observer); };
             return std::make_unique<http::DialedStream>(loop.get_executor(), dial, std::move(held));
         });
-    http::PreviewSettings settings{config.previews, {}, config.preview_wakes_per_minute, config.limits};
+    http::PreviewSettings settings{
+        config.previews, {}, config.preview_wakes_per_minute, config.allowed_origins, config.limits};
     // Nothing stands before a port of this machine.
     if (config.previews)
         settings.trusted_proxies = config.trusted_proxies;

@@ -4,8 +4,10 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
+#include "core/base/base64.hpp"
 #include "core/base/log.hpp"
 #include "http/access/ip_address.hpp"
 #include "http/wire/text.hpp"
@@ -40,6 +42,45 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
 constexpr std::uint64_t k_hash_base = 0x9e3779b97f4a7c15;
 std::uint64_t with_byte(std::uint64_t hash, char byte) {
     return hash * k_hash_base + static_cast<unsigned char>(byte);
+}
+
+// Keys of a store and tokens are longer.
+constexpr std::size_t k_least_secret_bytes = 32;
+
+std::size_t least_base64_digits(std::size_t bytes) {
+    return (bytes * 8 + 5) / 6;
+}
+
+// Both alphabets (RFC 4648 sections 4 and 5); -1 for any other byte.
+constexpr auto k_base64_values = [] {
+    std::array<std::int8_t, 256> values{};
+    values.fill(-1);
+    for (std::size_t i = 0; i < base::k_base64_digits.size(); ++i)
+        values[static_cast<unsigned char>(base::k_base64_digits[i])] = static_cast<std::int8_t>(i);
+    values['-'] = values['+'];
+    values['_'] = values['/'];
+    return values;
+}();
+
+bool is_base64_digit(char digit) {
+    return k_base64_values[static_cast<unsigned char>(digit)] >= 0;
+}
+
+// All of `digits` are base64 digits. The bits of an incomplete byte at the end are dropped.
+std::string decoded_digits(std::string_view digits) {
+    std::string out;
+    out.reserve(digits.size() * 3 / 4);
+    std::uint32_t bits = 0;
+    unsigned count = 0;
+    for (const char digit : digits) {
+        bits = bits << 6U | static_cast<std::uint32_t>(k_base64_values[static_cast<unsigned char>(digit)]);
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            out += static_cast<char>(bits >> count & 255U);
+        }
+    }
+    return out;
 }
 
 Principal holder_of_the_key() {
@@ -88,15 +129,38 @@ base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view to
     return tokens_->verify(token, id);
 }
 
-// Decoded once, as whoever reads an address does.
-bool KeyAuthenticator::is_key_in(std::string_view text) const {
-    return has_key(text) ||
-           (text.find('%') != std::string_view::npos && has_key(loosely_percent_decoded(text)));
+// An address may be decoded by each of the servers that read it one after another.
+bool KeyAuthenticator::holds_secret(std::string_view text) const {
+    constexpr int k_decodings = 2;
+    std::string decoded;
+    for (int done = 0;; ++done) {
+        if (has_plain(text) || has_base64(text))
+            return true;
+        if (done == k_decodings || text.find('%') == std::string_view::npos)
+            return false;
+        decoded = loosely_percent_decoded(text);
+        text = decoded;
+    }
+}
+
+// Where a run of digits begins is not where the encoding began: each of the four offsets is tried.
+bool KeyAuthenticator::has_base64(std::string_view text) const {
+    const std::size_t least_digits = least_base64_digits(std::min(key_.size(), k_least_secret_bytes));
+    while (!text.empty()) {
+        const auto end = std::ranges::find_if_not(text, is_base64_digit);
+        const std::string_view run = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+        for (std::size_t offset = 0; offset < 4 && run.size() >= least_digits + offset; ++offset) {
+            if (has_plain(decoded_digits(run.substr(offset))))
+                return true;
+        }
+        text.remove_prefix(std::min(run.size() + 1, text.size()));
+    }
+    return false;
 }
 
 // Compared are hashes of all pieces that are as long as the key: the time tells nothing of how much of it a
 // text has.
-bool KeyAuthenticator::has_key(std::string_view text) const {
+bool KeyAuthenticator::has_plain(std::string_view text) const {
     const std::size_t size = key_.size();
     std::uint64_t hash = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -107,7 +171,7 @@ bool KeyAuthenticator::has_key(std::string_view text) const {
             CRYPTO_memcmp(text.data() + i + 1 - size, key_.data(), size) == 0)
             return true;
     }
-    return more_ != nullptr && more_->is_in(text);
+    return (more_ != nullptr && more_->is_in(text)) || (tokens_ != nullptr && tokens_->is_in(text));
 }
 
 std::string_view credential(const Request& request) noexcept {

@@ -77,8 +77,9 @@ class Authenticator {
     /// token_expired, token_mismatch. It asks neither whether there is such a thing nor which scope the route
     /// needs.
     virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
-    /// True if `text` contains a key, as it is or percent-encoded (RFC 3986 section 2.1).
-    virtual bool is_key_in(std::string_view text) const = 0;
+    /// True if a key or a token of this server stands in `text`: as it is, percent-encoded (RFC 3986
+    /// section 2.1) once or twice, or in base64 (RFC 4648 sections 4 and 5), whatever is around it.
+    virtual bool holds_secret(std::string_view text) const = 0;
 };
 
 /// Tells stream tokens from anything else (stream_tokens.hpp).
@@ -87,6 +88,8 @@ class TokenVerifier {
     virtual ~TokenVerifier() = default;
     /// Errors: invalid_token, token_expired, token_mismatch.
     virtual base::Result<Principal> verify(std::string_view token, std::string_view id) const = 0;
+    /// True if a token that was signed here stands in `text`, expired or not, whatever is around it.
+    virtual bool is_in(std::string_view text) const = 0;
 };
 
 /// Accepts one key without restrictions, and the keys of a store, from `Authorization: Bearer KEY` or
@@ -98,10 +101,11 @@ class KeyAuthenticator final : public Authenticator {
                               const TokenVerifier* tokens = nullptr);
     base::Result<Principal> authenticate(const Request& request) const override;
     base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const override;
-    bool is_key_in(std::string_view text) const override;
+    bool holds_secret(std::string_view text) const override;
 
   private:
-    bool has_key(std::string_view text) const;
+    bool has_plain(std::string_view text) const;
+    bool has_base64(std::string_view text) const;
 
     std::string key_;
     std::uint64_t key_hash_ = 0;

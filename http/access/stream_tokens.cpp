@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -20,9 +21,36 @@ constexpr std::size_t k_signature_digits = 64;
 
 constexpr std::array k_token_scopes{Scope::read, Scope::chat, Scope::files, Scope::terminal, Scope::preview};
 
+constexpr std::string_view k_version = "v1.";
+constexpr std::size_t k_max_claims_bytes = 128;
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// The claims of what begins like a token, up to its last dot; empty if it has not a token's form.
+std::string_view claims_in(std::string_view text) {
+    std::size_t at = k_version.size();
+    at = text.find('.', at);
+    if (at == std::string_view::npos || at > k_max_claims_bytes)
+        return {};
+    const auto scope_begin = at + 1;
+    at = text.find('.', scope_begin);
+    if (at == std::string_view::npos || at > k_max_claims_bytes)
+        return {};
+    const auto scope = text.substr(scope_begin, at - scope_begin);
+    if (std::ranges::find(k_token_scopes, scope, scope_name) == k_token_scopes.end())
+        return {};
+    const auto expiry_begin = at + 1;
+    for (at = expiry_begin; at < text.size() && is_digit(text[at]) && at <= k_max_claims_bytes;)
+        ++at;
+    const bool fits = at > expiry_begin && text.size() - at > k_signature_digits && text[at] == '.';
+    return fits ? text.substr(0, at) : std::string_view();
+}
+
 /// The signed text. It contains the version, so that a token of a later form never passes as this form.
 std::string claims_of(std::string_view id, Scope scope, std::int64_t expiry) {
-    std::string claims("v1.");
+    std::string claims(k_version);
     claims.append(id).append(".").append(scope_name(scope)).append(".");
     return claims + std::to_string(expiry);
 }
@@ -89,6 +117,17 @@ bool StreamTokens::is_signed(std::string_view claims, std::string_view signature
     // CRYPTO_memcmp(3) takes the same time wherever bytes differ.
     return signature.size() == expected.size() &&
            CRYPTO_memcmp(expected.data(), signature.data(), expected.size()) == 0;
+}
+
+// A signature is computed only for what has the form of a token.
+bool StreamTokens::is_in(std::string_view text) const {
+    for (auto at = text.find(k_version); at != std::string_view::npos; at = text.find(k_version, at + 1)) {
+        const std::string_view rest = text.substr(at);
+        const std::string_view claims = claims_in(rest);
+        if (!claims.empty() && is_signed(claims, rest.substr(claims.size() + 1, k_signature_digits)))
+            return true;
+    }
+    return false;
 }
 
 StreamTokens::Issued StreamTokens::issue(std::string_view id, Scope scope, std::chrono::seconds ttl) const {

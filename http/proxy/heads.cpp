@@ -95,16 +95,16 @@ std::string upstream_address(std::string_view value, const ProxiedHost& host) {
     return is_own ? fmt::format("http://localhost:{}{}", host.port, rest) : std::string(value);
 }
 
-bool has_key(std::string_view text, const ProxiedHost& host) {
-    return host.has_key && host.has_key(text);
+bool holds_secret(std::string_view text, const ProxiedHost& host) {
+    return host.holds_secret && host.holds_secret(text);
 }
 
 // Also as a user's name or password (RFC 7617 section 2).
 bool is_hidden_authorization(std::string_view value, const ProxiedHost& host) {
-    if (host.hides_authorization || has_key(value, host))
+    if (host.hides_authorization || holds_secret(value, host))
         return true;
     const auto pair = take(value, "Basic ") ? base::decode_base64(trimmed(value)) : std::nullopt;
-    return pair && has_key(*pair, host);
+    return pair && holds_secret(*pair, host);
 }
 
 // The value of Cookie without those of this server.
@@ -112,7 +112,7 @@ std::string guest_cookies(std::string_view value, const ProxiedHost& host) {
     std::string kept;
     while (!value.empty()) {
         const std::string_view pair = take_element(value, ';');
-        if (pair.empty() || sets_cookie(pair, host.hidden_cookies) || has_key(pair, host))
+        if (pair.empty() || sets_cookie(pair, host.hidden_cookies) || holds_secret(pair, host))
             continue;
         if (!kept.empty())
             kept += "; ";
@@ -191,7 +191,7 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         } else if (iequals(name, "Authorization")) {
             if (!is_hidden_authorization(value, host))
                 add(out, name, value);
-        } else if (has_key(value, host) || has_key(name, host)) {
+        } else if (holds_secret(value, host) || holds_secret(name, host)) {
             continue;
         } else if (iequals(name, "Origin") || iequals(name, "Referer")) {
             const std::string address = upstream_address(value, host);
@@ -213,7 +213,7 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         add(out, "X-Forwarded-Host", host.public_host);
     add_framing(out, body);
     if (const std::string_view upgrade = wanted_upgrade(request);
-        !upgrade.empty() && !has_key(upgrade, host)) {
+        !upgrade.empty() && !holds_secret(upgrade, host)) {
         add(out, "Connection", "Upgrade");
         add(out, "Upgrade", upgrade);
     }
@@ -261,7 +261,7 @@ void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
     out += "0\r\n";
     for (const auto& [name, value] : trailers) {
         if (!stays_here(name, hop) && !is_said_here(name) && !is_one_of(name, k_never_trailers) &&
-            !has_key(value, host) && !has_key(name, host))
+            !holds_secret(value, host) && !holds_secret(name, host))
             add(out, name, value);
     }
     out += "\r\n";

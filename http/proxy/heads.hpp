@@ -23,8 +23,8 @@ struct ProxiedHost {
     /// Cookies whose names begin so are this server's: the dev server neither sees nor sets them.
     std::string_view hidden_cookies;
     bool hides_authorization = false;  // it holds a key of the API
-    /// Whether a text has a key of the API in it: a field that has one goes no further. Null: none has.
-    std::function<bool(std::string_view text)> has_key{};
+    /// True if a key or token of this server stands in the text: such a field goes no further. Null: never.
+    std::function<bool(std::string_view text)> holds_secret{};
     /// Asked as a head is written: whether the browser is to forget what it keeps for this address. Then its
     /// request is not relative to that, and the final answer says so. Null: no.
     std::function<bool()> clears_site_data{};

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/log.hpp"
 #include "http/proxy/exchange.hpp"
 #include "http/proxy/loopback_doors.hpp"
 #include "http/proxy/waiting_page.hpp"
@@ -29,10 +30,10 @@ Error stopped(const PreviewView& view) {
 
 // Refusals that count against the address: no such preview, an ended one, no access, a malformed request.
 bool is_charged(Errc why) {
-    constexpr std::array k_charged{Errc::not_found,          Errc::preview_ended,    Errc::host_not_allowed,
-                                   Errc::invalid_request,    Errc::preview_private,  Errc::port_not_public,
-                                   Errc::method_not_allowed, Errc::header_too_large, Errc::target_too_long,
-                                   Errc::request_timeout};
+    constexpr std::array k_charged{Errc::not_found,          Errc::preview_ended,     Errc::host_not_allowed,
+                                   Errc::invalid_request,    Errc::preview_private,   Errc::port_not_public,
+                                   Errc::method_not_allowed, Errc::header_too_large,  Errc::target_too_long,
+                                   Errc::request_timeout,    Errc::origin_not_allowed};
     return std::find(k_charged.begin(), k_charged.end(), why) != k_charged.end();
 }
 
@@ -40,6 +41,12 @@ bool is_charged(Errc why) {
 bool has_bearer(const Request& request) {
     constexpr std::string_view k_scheme = "Bearer ";
     return iequals(request.header("Authorization").substr(0, k_scheme.size()), k_scheme);
+}
+
+// ":PORT", or empty.
+std::string_view port_of(std::string_view authority) {
+    const auto host = host_without_port(authority);
+    return host ? authority.substr(host->size()) : std::string_view();
 }
 
 // True for requests by which a browser goes to a page, or renews a service worker, which answers navigations
@@ -120,13 +127,14 @@ Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) 
             refuse(context, Error(Errc::host_not_allowed, "This is not the name of a preview."));
         return decision;
     }
-    // The server inside would get the request line as it is.
-    if (keys_.is_key_in(request.method_text) || keys_.is_key_in(request.path) ||
-        keys_.is_key_in(request.query)) {
+    // The server inside would get the request line as it is, but for that of the address that takes a token.
+    const bool is_for_inside = request.path != k_enter_path;
+    if (is_for_inside && (keys_.holds_secret(request.method_text) || keys_.holds_secret(request.path) ||
+                          keys_.holds_secret(request.query))) {
         decision.refusal =
             refuse(context, Error(Errc::invalid_request,
-                                  "The request's method or address holds a key of the API, which stays "
-                                  "outside."));
+                                  "The request's method or address holds a key or token of the API, which "
+                                  "stays outside."));
         return decision;
     }
     decision.handler = &handler_;
@@ -134,13 +142,44 @@ Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) 
     return decision;
 }
 
-base::Result<PreviewName> PreviewService::name_of(const Request& request) const {
+base::Result<PreviewName> PreviewService::name_of(std::string_view authority) const {
     if (settings_.names)
-        return settings_.names->read(request.authority);
-    std::string owner = conversations_.preview_ports().owner(loopback_port(request.authority).value_or(0));
+        return settings_.names->read(authority);
+    std::string owner = conversations_.preview_ports().owner(loopback_port(authority).value_or(0));
     if (owner.empty())
         return Error(Errc::preview_ended, "The sandbox of this preview has ended.");
     return PreviewName{std::move(owner), std::nullopt};
+}
+
+// True for pages of this sandbox's previews: an address of it, at the port that all such addresses have.
+bool PreviewService::is_own_origin(std::string_view origin, const RequestContext& context,
+                                   const std::string& sandbox_id) const {
+    const auto scheme_end = origin.find("://");
+    const std::string_view authority = origin.substr(scheme_end + 3);
+    // A proxy that ends TLS may not say so.
+    const bool is_scheme = iequals(origin.substr(0, scheme_end), "https") ||
+                           iequals(origin.substr(0, scheme_end), context.client.scheme);
+    if (!is_scheme || (settings_.names && port_of(authority) != port_of(context.request.authority)))
+        return false;
+    const auto name = name_of(authority);
+    return name.has_value() && name->sandbox_id == sandbox_id;
+}
+
+// A browser may add a visitor's pass to what a page of another site asks. A page that sends no referrer has
+// the origin "null" in its own forms (WHATWG Fetch, section 3.2.5); no page can set Sec-Fetch-Site.
+base::Result<void> PreviewService::check_origin(const RequestContext& context,
+                                                const std::string& sandbox_id) const {
+    const Request& request = context.request;
+    const auto origin = request.header("Origin");
+    if (!request.has_header("Origin") ||
+        (origin == "null" && iequals(request.header("Sec-Fetch-Site"), "same-origin")))
+        return {};
+    if (is_web_origin(origin) &&
+        (is_allowed_origin(origin, settings_.allowed_origins) || is_own_origin(origin, context, sandbox_id)))
+        return {};
+    return Error(Errc::origin_not_allowed, "Pages of `" + base::escaped(origin) +
+                                               "` may not ask for this private preview; `--allowed-origin` "
+                                               "of the server allows others than its own.");
 }
 
 /// True while browsers may keep data of another sandbox that had the same port. Each answer has them forget
@@ -170,7 +209,7 @@ void PreviewService::sent(const Request& request, const Response& response) {
 }
 
 base::Task<base::Result<Response>> PreviewService::async_answer(RequestContext& context) {
-    auto name = name_of(context.request);
+    auto name = name_of(context.request.authority);
     if (name.has_error())
         co_return name.error();
     bool may_wake = PreviewWaker::may_wake(context.request);
@@ -231,6 +270,10 @@ base::Result<Response> PreviewService::answer_now(const RequestContext& context,
     // A response that needs a pass ends with it; any other ends when the settings change so that it needs
     // one.
     const bool needs_pass = check_access(view.settings, port, false).has_error();
+    if (needs_pass) {
+        if (auto allowed = check_origin(context, name.sandbox_id); allowed.has_error())
+            return allowed.error();
+    }
     // The waiting page's question for a listener is no visit.
     OpenPreviews::Visit visit{name.sandbox_id, port, needs_pass, PreviewWaker::may_wake(request)};
     Response response = relay(context, std::move(visit), view);
@@ -253,7 +296,7 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
         .client_address = address_text(context.client.address),
         .hidden_cookies = k_own_cookies,
         .hides_authorization = has_bearer(context.request) && keys_.authenticate(context.request).has_value(),
-        .has_key = [this](std::string_view text) { return keys_.is_key_in(text); },
+        .holds_secret = [this](std::string_view text) { return keys_.holds_secret(text); },
         .clears_site_data = [this, &context] { return must_forget(context.request); },
         .on_cleared = [this, &context] { was_told_to_forget(context.request); }};
     auto refusal = [this, &context, id = visit.sandbox_id, rests = stopped(view)](const Error& error) {

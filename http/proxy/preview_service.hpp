@@ -27,6 +27,7 @@ struct PreviewSettings {
     std::optional<PreviewNames> names;  // none: each sandbox has a port of this machine
     TrustedProxies trusted_proxies;     // whose X-Forwarded fields count
     std::uint32_t wakes_per_minute = base::k_preview_wakes_per_minute;
+    std::vector<std::string> allowed_origins{};  // pages of other sites that may ask for private previews
     LimitSettings limits{};  // of an address: its connections, and how often it may be refused
 };
 
@@ -54,7 +55,10 @@ class PreviewService final : public Service {
 
   private:
     base::Result<void> charge(const Client& client);
-    base::Result<PreviewName> name_of(const Request& request) const;
+    base::Result<PreviewName> name_of(std::string_view authority) const;
+    bool is_own_origin(std::string_view origin, const RequestContext& context,
+                       const std::string& sandbox_id) const;
+    base::Result<void> check_origin(const RequestContext& context, const std::string& sandbox_id) const;
     bool must_forget(const Request& request) const;
     void was_told_to_forget(const Request& request);
     base::Task<base::Result<Response>> async_answer(RequestContext& context);

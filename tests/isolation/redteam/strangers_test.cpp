@@ -1,5 +1,5 @@
 // Clients without a key: none of them fills the server's log, or holds a connection by bytes that are no
-// request.
+// request, or reaches a private preview through the browser of a visitor who has its pass.
 #include <poll.h>
 
 #include <algorithm>
@@ -21,7 +21,77 @@ std::size_t lines_with(const std::string& text, std::string_view word) {
     return count;
 }
 
+// Answers requests and upgrades on port 5173, and repeats what address it was asked for.
+constexpr const char* k_dev_server = R"(
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        upgrade = self.headers.get("Upgrade")
+        body = self.path.encode()
+        self.send_response(101 if upgrade else 200)
+        if upgrade:
+            self.send_header("Connection", "Upgrade")
+            self.send_header("Upgrade", upgrade)
+            self.close_connection = True
+        else:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(b"" if upgrade else body)
+    def log_message(self, *args): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", 5173), Handler).serve_forever()
+)";
+
 }  // namespace
+
+TEST_CASE(
+    "Pages of other sites reach no private preview through a visitor's browser, and no token goes inside",
+    "[redteam][strangers]") {
+    Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost"});
+    Sandbox owner(lab, {{"preview", {{"access", "private"}}}});
+    Sandbox other(lab);
+    const Json wanted{{"argv", {"python3", "-c", k_dev_server}}};
+    lab.api.call(201, "POST", "/v1/sandboxes/" + owner.sandbox_id() + "/processes", wanted.dump());
+    const auto token_of = [&](const std::string& scope) {
+        const Json asked{{"scope", scope}, {"ttlSeconds", 600}};
+        return lab.api.call(201, "POST", "/v1/conversations/" + owner.id() + "/tokens", asked.dump())["token"]
+            .get<std::string>();
+    };
+    const std::string host = "preview-" + owner.sandbox_id() + ".preview.localhost";
+    const std::string name = host + lab.server.address().substr(lab.server.address().rfind(':'));
+    HttpClient visitor(lab.server.address());
+    const std::string set_cookie =
+        visitor.request("GET", "/.atoll/enter?token=" + token_of("preview"), "", {{"Host", name}})
+            .header("set-cookie");
+    const std::string cookie = set_cookie.substr(0, set_cookie.find(';'));
+    const auto get = [&](const std::string& origin, const std::string& path = "/",
+                         const HeaderList& more = {}) {
+        HeaderList headers{{"Host", name}, {"Cookie", cookie}, {"Origin", origin}};
+        headers.insert(headers.end(), more.begin(), more.end());
+        return HttpClient(lab.server.address()).request("GET", path, "", headers);
+    };
+    const HeaderList upgrade{{"Connection", "Upgrade"}, {"Upgrade", "echo"}};
+    // The control: its own pages are answered, and open sockets.
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+    while (get("http://" + name).status != 200 && std::chrono::steady_clock::now() < until)
+        ::poll(nullptr, 0, 20);
+    CHECK(get("http://" + name).status == 200);
+    CHECK(get("http://" + name, "/", upgrade).status == 101);
+    const std::string other_site =
+        "http://preview-" + other.sandbox_id() + ".preview.localhost" + name.substr(host.size());
+    for (const std::string& origin : {other_site, std::string("https://evil.example"), std::string("null")}) {
+        CHECK(get(origin).status == 403);
+        CHECK(get(origin, "/", upgrade).status == 403);
+    }
+    // The control: a dev server has tokens of its own.
+    CHECK(get("http://" + name, "/?token=its-own").body == "/?token=its-own");
+    const std::string token = token_of("read");
+    std::string twice;
+    for (const char c : token)
+        twice += c == '.' ? std::string("%252E") : std::string(1, c);
+    for (const std::string& text : {token, twice})
+        CHECK(get("http://" + name, "/?token=" + text).status == 400);
+}
 
 TEST_CASE("Refused requests without a key write a few lines and a count, those with a key a line each",
           "[redteam][strangers]") {

@@ -1,9 +1,15 @@
 #include "http/access/access.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+
+#include "core/base/base64.hpp"
+#include "http/access/stream_tokens.hpp"
+#include "tests/support/fake_world.hpp"
 
 namespace access_test {
 
+using namespace atl;
 using namespace atl::http;
 using atl::base::Errc;
 
@@ -36,22 +42,51 @@ TEST_CASE("the key is taken from either header and nothing else passes") {
 TEST_CASE("a key is seen in a longer text, wherever it stands") {
     const KeyAuthenticator keys("s3cret-k3y");
     for (const char* text : {"s3cret-k3y", "a=b; k=s3cret-k3y; c=d", "ss3cret-k3yy", "s3crets3cret-k3y"})
-        CHECK(keys.is_key_in(text));
+        CHECK(keys.holds_secret(text));
     for (const char* text :
          {"", "s", "s3cret-k3", "3cret-k3y", "S3CRET-K3Y", "s3cret-k3s3cret-k3", "k3y-s3cret"})
-        CHECK_FALSE(keys.is_key_in(text));
+        CHECK_FALSE(keys.holds_secret(text));
     const KeyAuthenticator one("x");
-    CHECK(one.is_key_in("abx"));
-    CHECK_FALSE(one.is_key_in("abc"));
+    CHECK(one.holds_secret("abx"));
+    CHECK_FALSE(one.holds_secret("abc"));
 }
 
 TEST_CASE("a key is seen in percent-encoded text, wherever that is broken") {
     const KeyAuthenticator keys("a+b/c=%41");
     for (const char* text : {"a+b/c=%41", "a%2Bb%2fc%3d%2541", "%61%2b%62%2F%63%3D%25%34%31",
-                             "/?x=%&k=a+b%2Fc=%2541&y=%4", "%%61+b/c=%2541%zz"})
-        CHECK(keys.is_key_in(text));
-    for (const char* text : {"a%2Bb%2Fc%3DA", "a%2", "%", "a%252Bb%252Fc%253D%252541", "a+b/c=%4"})
-        CHECK_FALSE(keys.is_key_in(text));
+                             "/?x=%&k=a+b%2Fc=%2541&y=%4", "%%61+b/c=%2541%zz", "a%252Bb%252Fc%253D%252541"})
+        CHECK(keys.holds_secret(text));
+    for (const char* text : {"a%2Bb%2Fc%3DA", "a%2", "%", "a%25252Bb%25252Fc%25253D%25252541", "a+b/c=%4"})
+        CHECK_FALSE(keys.holds_secret(text));
+}
+
+TEST_CASE("a key and a token are seen in base64, wherever it begins and with either alphabet") {
+    test::FakeClock clock;
+    const StreamTokens tokens(std::string(40, 'k'), clock);
+    const StreamTokens others(std::string(40, 'o'), clock);
+    const KeyAuthenticator keys("s3cret>>>k3y???", nullptr, &tokens);
+    const std::string token = tokens.issue("an-id", Scope::preview, std::chrono::seconds(60)).token;
+    const std::string foreign = others.issue("an-id", Scope::preview, std::chrono::seconds(60)).token;
+    CHECK(keys.holds_secret("?token=" + token + "&x"));
+    CHECK(keys.holds_secret("v1.v1." + token));
+    CHECK_FALSE(keys.holds_secret("?token=" + foreign));
+    CHECK_FALSE(keys.holds_secret("?token=" + token.substr(0, token.size() - 1)));
+    CHECK_FALSE(keys.holds_secret("?token=v1.a.preview.1." + std::string(64, '0')));
+    for (const std::string& secret : {std::string("s3cret>>>k3y???"), token}) {
+        for (const char* before : {"", "a", "ab", "abc"}) {
+            std::string text("x/");
+            base::append_base64(text, before + secret + "!");
+            CHECK(keys.holds_secret(text));
+            std::string url = text;
+            std::ranges::replace(url, '+', '-');
+            CHECK(keys.holds_secret(url));
+            std::ranges::replace(url, '/', '_');
+            CHECK(keys.holds_secret(url));
+        }
+        std::string all;
+        base::append_base64(all, secret.substr(0, secret.size() - 1));
+        CHECK_FALSE(keys.holds_secret(all));
+    }
 }
 
 TEST_CASE("a wrong key is told apart from none, without a word about the key") {

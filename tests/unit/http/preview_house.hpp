@@ -47,6 +47,15 @@ class PreviewHouse {
     conversation::PreviewPorts& ports() { return house_.conversations->preview_ports(); }
     /// The id of the sandbox of a new conversation.
     std::string make_sandbox() { return house_.create()->record.sandbox_id; }
+    /// The same, with a preview that only its tokens open.
+    std::string make_private_sandbox() {
+        conversation::CreateRequest wanted;
+        wanted.preview.access = sandbox::PreviewAccess::token_bearers;
+        return house_.create(std::move(wanted))->record.sandbox_id;
+    }
+    std::string token(const std::string& sandbox, http::Scope scope) {
+        return tokens_.issue(sandbox, scope, std::chrono::seconds(600)).token;
+    }
     /// The same of one that is paused, and that a request wakes.
     std::string make_sleeper() {
         conversation::CreateRequest wanted;

@@ -223,6 +223,85 @@ TEST_CASE("Who goes on sending what no preview takes is told so often and not mo
     CHECK(statuses == std::vector<std::string>{status, status, last, last, last});
 }
 
+TEST_CASE("A token of this server goes into no sandbox, and another one of the same name does") {
+    PreviewHouse lab;
+    const std::string sandbox = lab.make_sandbox();
+    const std::string number = lab.number(sandbox);
+    const std::string host = " HTTP/1.1\r\nHost: localhost:" + number + "\r\n";
+    const std::string token = lab.token(sandbox, http::Scope::files);
+    const auto client = lab.connect(number);
+    CHECK(lab.ask(*client, "GET /?token=" + token + host + "\r\n").starts_with("HTTP/1.1 400 "));
+    CHECK(lab.requests() == 0);
+    lab.ask(*client,
+            "GET /?token=of-the-dev-server" + host + "Referer: http://app.example/?t=" + token + "\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(has(lab.seen(), "GET /?token=of-the-dev-server HTTP/1.1\r\n"));
+    CHECK_FALSE(has(lab.seen(), "Referer"));
+}
+
+TEST_CASE("A private preview with its pass answers pages of its own and of allowed origins alone") {
+    http::PreviewSettings settings;
+    settings.allowed_origins = {"https://app.example"};
+    PreviewHouse lab(settings);
+    const std::string sandbox = lab.make_private_sandbox();
+    const std::string number = lab.number(sandbox);
+    const std::string other = lab.number(lab.make_sandbox());
+    const std::string host = " HTTP/1.1\r\nHost: localhost:" + number + "\r\n";
+    const auto client = lab.connect(number);
+    const std::string entered = lab.ask(
+        *client, "GET /.atoll/enter?token=" + lab.token(sandbox, http::Scope::preview) + host + "\r\n");
+    REQUIRE(entered.starts_with("HTTP/1.1 303 "));
+    const auto begin = entered.find("Set-Cookie: ") + 12;
+    const std::string cookie = "Cookie: " + entered.substr(begin, entered.find(';', begin) - begin) + "\r\n";
+    const std::string upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    const auto status = [&](const std::string& fields) {
+        const auto visitor = lab.connect(number);
+        const std::size_t before = lab.requests();
+        const std::string answer = lab.ask(*visitor, "GET /" + host + cookie + fields + "\r\n");
+        CHECK((lab.requests() == before) == answer.starts_with("HTTP/1.1 403 "));
+        return lab.requests() > before;
+    };
+    for (const std::string& more : {std::string(), upgrade}) {
+        CHECK(status(more));
+        CHECK(status(more + "Origin: http://localhost:" + number + "\r\n"));
+        CHECK(status(more + "Origin: http://127.0.0.1:" + number + "\r\n"));
+        CHECK(status(more + "Origin: https://app.example\r\n"));
+        CHECK(status(more + "Origin: null\r\nSec-Fetch-Site: same-origin\r\n"));
+        CHECK_FALSE(status(more + "Origin: http://localhost:" + other + "\r\n"));
+        CHECK_FALSE(status(more + "Origin: http://localhost\r\n"));
+        CHECK_FALSE(status(more + "Origin: https://evil.example\r\n"));
+        CHECK_FALSE(status(more + "Origin: null\r\nSec-Fetch-Site: cross-site\r\n"));
+        CHECK_FALSE(status(more + "Origin: \r\n"));
+    }
+}
+
+TEST_CASE("Pages of a sandbox's other previews may ask, at the port that the names have") {
+    http::PreviewSettings settings;
+    settings.names = http::PreviewNames::make("preview.example", "{id},{id}-{port}").value();
+    PreviewHouse lab(settings);
+    const std::string sandbox = lab.make_private_sandbox();
+    const std::string name = sandbox + ".preview.example:8443";
+    const auto client = lab.connect("8443");
+    const std::string entered =
+        lab.ask(*client, "GET /.atoll/enter?token=" + lab.token(sandbox, http::Scope::preview) +
+                             " HTTP/1.1\r\nHost: " + name + "\r\n\r\n");
+    REQUIRE(entered.starts_with("HTTP/1.1 303 "));
+    const auto begin = entered.find("Set-Cookie: ") + 12;
+    const std::string cookie = "Cookie: " + entered.substr(begin, entered.find(';', begin) - begin) + "\r\n";
+    const auto passes = [&](const std::string& origin) {
+        const std::size_t before = lab.requests();
+        lab.ask(*lab.connect("8443"),
+                "GET / HTTP/1.1\r\nHost: " + name + "\r\n" + cookie + "Origin: " + origin + "\r\n\r\n");
+        return lab.requests() > before;
+    };
+    CHECK(passes("http://" + name));
+    CHECK(passes("https://" + name));
+    CHECK(passes("http://" + sandbox + "-5173.preview.example:8443"));
+    CHECK_FALSE(passes("http://" + sandbox + ".preview.example"));
+    CHECK_FALSE(passes("ftp://" + name));
+    CHECK_FALSE(passes("http://" + lab.make_sandbox() + ".preview.example:8443"));
+}
+
 TEST_CASE("A key of the API goes into no sandbox, also where an address or a field percent-encodes it") {
     PreviewHouse lab;
     const std::string number = lab.number(lab.make_sandbox());

@@ -78,7 +78,7 @@ class FakePreviews final : public http::Service {
             .client_address = "192.0.2.1",
             .hidden_cookies = "__Host-atoll-preview",
             .hides_authorization = context.request.has_header("X-Hide"),
-            .has_key = [](std::string_view text) { return text.find(k_key) != text.npos; }};
+            .holds_secret = [](std::string_view text) { return text.find(k_key) != text.npos; }};
         auto refuse_it = [this, &context](const base::Error& error) {
             return std::make_unique<http::Response>(refuse(context, error));
         };
