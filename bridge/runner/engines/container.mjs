@@ -5,7 +5,9 @@ if (isMainThread) {
     const { io } = await import('./node_io.mjs');
     const { serve } = await import('./session.mjs');
     // Started before there is a program: that takes the longest.
-    const worker = new Worker(new URL(import.meta.url), { env: {}, stdin: false, stdout: true, stderr: true });
+    const worker = new Worker(new URL(import.meta.url), {
+        env: {}, stdin: false, stdout: true, stderr: true, execArgv: ['--frozen-intrinsics', '--no-warnings'],
+    });
     const begin = (script, post, { fail }) => {
         const compiled = new Promise((done, failed) => {
             worker.on('message', (message) => {
@@ -28,7 +30,8 @@ if (isMainThread) {
     serve({ engine: 'container', version: process.versions.node, io, begin });
 } else {
     const { default: makeRealm } = await import('./realm.mjs');
-    const { makeContext } = await import('./context.mjs');
+    const { freezeHostErrors, makeContext } = await import('./context.mjs');
+    await freezeHostErrors();
     process.on('unhandledRejection', (reason) => {
         let text = 'a promise was rejected and nobody handled it';
         try { text += `: ${reason?.message ?? reason}`; } catch { /* a hostile reason */ }

