@@ -36,7 +36,6 @@
 #include "core/conversation/manager.hpp"
 #include "core/execution/executions.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
-#include "core/isolation/epoll_guard.hpp"
 #include "core/isolation/host_probe.hpp"
 #include "core/isolation/uid_leases.hpp"
 #include "core/isolation/user_namespace.hpp"
@@ -44,7 +43,6 @@
 #include "core/store/checkpointer.hpp"
 #include "core/store/list_reads.hpp"
 #include "core/store/log_epoch.hpp"
-#include "core/store/metered_store.hpp"
 #include "core/store/node_store.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "fs-guard/disk_meter.hpp"
@@ -96,7 +94,6 @@ struct Application::Parts {
     Result<void> open_disk();
     void open_meter();
     void open_inspector();
-    void guard_epoll();
     Gaps gaps() const;
     Result<void> open_executions();
     Result<void> open_http();
@@ -118,7 +115,6 @@ struct Application::Parts {
     Hangups hangups;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
-    std::optional<store::MeteredStore> metered_store;
     std::unique_ptr<fs_guard::Helpers> helpers;
     std::unique_ptr<store::SqliteNodeStore> node;
     std::optional<store::LogEpoch> log_epoch;
@@ -132,7 +128,6 @@ struct Application::Parts {
     std::string bwrap_version;
     std::unique_ptr<bridge::UnixChannels> channels;
     std::unique_ptr<sandbox::Manager> sandboxes;
-    std::unique_ptr<isolation::EpollGuard> epoll_guard;  // null where none is needed
     std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
@@ -194,7 +189,6 @@ Result<void> Application::Parts::open_database() {
     if (!opened)
         return opened.error();
     store = std::move(*opened);
-    metered_store.emplace(*store);
     return {};
 }
 
@@ -253,14 +247,13 @@ Result<void> Application::Parts::open_core() {
     if (!taken)
         return taken.error();
     orphans = *taken;
-    guard_epoll();
     if (auto ok = open_logs(); !ok)
         return ok;
-    journal = std::make_unique<conversation::Journal>(*metered_store, timers);
+    journal = std::make_unique<conversation::Journal>(*store, timers);
     auto settings = conversation_settings(config, agents);
     settings.log_epoch = log_epoch->word();
-    conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal,
-                                                            *metered_store, std::move(settings));
+    conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal, *store,
+                                                            std::move(settings));
     return conversations->restore(std::move(*state));
 }
 
@@ -333,14 +326,6 @@ Result<void> Application::Parts::open_disk() {
 Gaps Application::Parts::gaps() const {
     return host_gaps(sandboxes->enforcement(sandbox::NetworkMode::none), groups->places(),
                      launcher->shared_host_files());
-}
-
-void Application::Parts::guard_epoll() {
-    isolation::EpollGuardPorts ports;
-    ports.processes = [this] { return sandboxes->processes(); };
-    ports.kill = [this](const std::string& id, sandbox::Exit exit) { sandboxes->kill(id, std::move(exit)); };
-    epoll_guard = isolation::EpollGuard::where_needed(isolation::own_uid_mode(), loop.get_executor(), timers,
-                                                      config.zygote, std::move(ports));
 }
 
 void Application::Parts::open_meter() {
@@ -421,8 +406,8 @@ Result<void> Application::Parts::open_http() {
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
                                             http_settings(config, max_connections));
-    add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
-                          *server, meter, *checker, helpers->by_work(), disk_root});
+    add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
+                          *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             {config.tls_cert, config.tls_key},
@@ -509,7 +494,6 @@ void Application::Parts::stop() {
 }
 
 void Application::Parts::let_go() {
-    epoll_guard.reset();
     launcher->let_go();
     workspaces.reset();
     disk_meter.reset();

@@ -7,9 +7,9 @@ namespace {
 
 constexpr const char* k_shared_uid =
     "only a server that is root, or that has subordinate uids (/etc/subuid, package uidmap), gives each "
-    "sandbox a "
-    "uid of its own; without, one sandbox can use up what the kernel has for each uid: watches of epoll and "
-    "inotify, pending signals, message queues, pipes";
+    "sandbox a uid of its own; without, one sandbox can use up what the kernel has for each uid: "
+    "registrations with epoll, which the server itself needs, too, inotify instances, pending signals, "
+    "message queues, pipes";
 constexpr const char* k_measured_disk =
     "the disk is measured, not walled off: the data directory is on no file system with project quotas that "
     "this "

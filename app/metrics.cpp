@@ -163,7 +163,7 @@ void add_conversations(Metrics& to, const MetricParts& from) {
 }
 
 void add_store(Metrics& to, const MetricParts& from) {
-    const store::StoreStats& stats = from.store.stats();
+    const conversation::JournalStats& stats = from.journal.stats();
     to.counters("atoll_events_total", "Events that were committed to logs of conversations, by type.",
                 [&stats](const Emit& emit) {
                     for (auto number_of = std::uint8_t{1};

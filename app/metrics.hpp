@@ -13,7 +13,6 @@
 #include "core/conversation/manager.hpp"
 #include "core/isolation/running_sandbox.hpp"
 #include "core/sandbox/manager.hpp"
-#include "core/store/metered_store.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "http/api/api.hpp"
 #include "http/server/metrics.hpp"
@@ -27,7 +26,6 @@ struct MetricParts {
     const isolation::LaunchFailures& launch_failures;
     const conversation::Manager& conversations;
     const conversation::Journal& journal;
-    const store::MeteredStore& store;
     const http::Api& api;
     const http::Server& server;
     const base::LoopMeter& meter;

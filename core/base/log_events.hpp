@@ -61,7 +61,6 @@ inline constexpr std::string_view disk_enforcement = "disk_enforcement";
 inline constexpr std::string_view disk_short = "disk_short";
 inline constexpr std::string_view disk_unmetered = "disk_unmetered";
 inline constexpr std::string_view helper_failed = "helper_failed";
-inline constexpr std::string_view epoll_exhausted = "epoll_exhausted";
 inline constexpr std::string_view executor_failed = "executor_failed";
 inline constexpr std::string_view executors_missing = "executors_missing";
 inline constexpr std::string_view executors_stale = "executors_stale";

@@ -1,6 +1,5 @@
 #include "core/base/task_group.hpp"
 
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/system/system_error.hpp>
@@ -31,35 +30,25 @@ void log_failure(const std::string& group, const std::exception_ptr& failure) {
 TaskGroup::TaskGroup(Executor executor, std::string name) : executor_(executor), name_(std::move(name)) {}
 
 TaskGroup::~TaskGroup() {
-    assert(tasks_.empty());
+    assert(size_ == 0);
 }
 
 void TaskGroup::spawn(Task<> task) {
-    const auto entry = tasks_.emplace(tasks_.end());
-    auto finished = [this, entry](const std::exception_ptr& failure) {
+    ++size_;
+    auto finished = [this](const std::exception_ptr& failure) {
         if (failure)
             log_failure(name_, failure);
-        tasks_.erase(entry);
-        if (tasks_.empty() && on_empty_) {
+        if (--size_ == 0 && on_empty_) {
             auto done = std::move(on_empty_);
             on_empty_ = nullptr;
             done();
         }
     };
-    asio::co_spawn(executor_, std::move(task),
-                   asio::bind_cancellation_slot(entry->slot(), std::move(finished)));
-}
-
-void TaskGroup::cancel_all() {
-    // emit() may end a task and so erase its entry: step on before emitting.
-    for (auto it = tasks_.begin(); it != tasks_.end();) {
-        auto& signal = *it++;
-        signal.emit(asio::cancellation_type::terminal);
-    }
+    asio::co_spawn(executor_, std::move(task), std::move(finished));
 }
 
 void TaskGroup::on_empty(std::function<void()> done) {
-    if (tasks_.empty()) {
+    if (size_ == 0) {
         done();
         return;
     }

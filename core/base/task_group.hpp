@@ -1,11 +1,10 @@
 // All tasks of a part of the server: every coroutine is spawned through a group. The group logs an exception
-// that leaves a task, can cancel all tasks, and reports the end of the last one. Single-threaded. The group
-// must outlive its tasks: destroy it after the io_context has run out of work.
+// that leaves a task, and reports the end of the last one. Single-threaded. The group must outlive its tasks:
+// destroy it after the io_context has run out of work.
 #pragma once
 
-#include <boost/asio/cancellation_signal.hpp>
+#include <cstddef>
 #include <functional>
-#include <list>
 #include <string>
 
 #include "core/base/task.hpp"
@@ -22,16 +21,14 @@ class TaskGroup {
     /// Starts `task` on the loop. An exception from it is logged as task_failed; operation_aborted is not
     /// logged.
     void spawn(Task<> task);
-    /// Asks every task to stop (terminal cancellation); each ends at its current co_await.
-    void cancel_all();
     /// Calls `done` once when no task is left; at once if there is none. One waiter at a time.
     void on_empty(std::function<void()> done);
-    std::size_t size() const noexcept { return tasks_.size(); }
+    std::size_t size() const noexcept { return size_; }
 
   private:
     Executor executor_;
     std::string name_;
-    std::list<asio::cancellation_signal> tasks_;
+    std::size_t size_ = 0;
     std::function<void()> on_empty_;
 };
 

@@ -53,8 +53,6 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     bool is_published() const noexcept { return pending_.empty() && !publish_scheduled_; }
     /// An agent's next events should wait (Journal::congested()).
     bool congested() const noexcept { return journal_.congested(); }
-    /// Bytes of the events since the last finished turn.
-    std::uint64_t open_bytes() const noexcept { return open_bytes_; }
 
     /// Neighbouring finished turns, and what was logged before each.
     struct Stretch {

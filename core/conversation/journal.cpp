@@ -1,6 +1,7 @@
 #include "core/conversation/journal.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -145,6 +146,7 @@ void Journal::commit() {
             return on_durable();
     }
     busy_ = true;
+    commit_began_ = std::chrono::steady_clock::now();
     store_.commit(at_store_, [self = self_](CommitEnd end, const base::Error& why) {
         if (*self != nullptr)
             (*self)->on_end(end, why);
@@ -155,8 +157,11 @@ void Journal::commit() {
 
 void Journal::on_end(CommitEnd end, const base::Error& why) {
     busy_ = false;
-    if (end == CommitEnd::durable)
+    if (end == CommitEnd::durable) {
+        count(*at_store_);
         return on_durable();
+    }
+    ++stats_.refused_commits;
     if (last_end_)
         base::LogLine(base::evt::store_failed).quoted("err", why.detail()).error();
     last_end_ = why;
@@ -175,6 +180,16 @@ void Journal::on_end(CommitEnd end, const base::Error& why) {
     if (fenced_) {
         timers_.cancel(std::exchange(late_timer_, 0));
         tell_late();
+    }
+}
+
+void Journal::count(const WriteBatch& batch) {
+    stats_.commit_duration.add(std::chrono::steady_clock::now() - commit_began_);
+    for (const Write& write : batch.writes) {
+        if (const auto* const added = std::get_if<AppendEvent>(&write)) {
+            ++stats_.events[added->event->type];
+            stats_.event_bytes += added->event->json.size();
+        }
     }
 }
 

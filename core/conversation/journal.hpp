@@ -3,7 +3,7 @@
 // meanwhile is the next one. When the store refuses, the same batch is tried again until it goes through;
 // meanwhile healthy() is false and callers refuse new work, so that the next one stays small. A fenced store
 // is never asked again. An agent's events wait outside while a batch is full (congested()). Also removes the
-// events and turns of cut and deleted logs, a few rows at a time.
+// events and turns of cut and deleted logs, a few rows at a time, and counts what it commits, for /metrics.
 #pragma once
 
 #include <deque>
@@ -13,9 +13,18 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/counts_by.hpp"
+#include "core/base/histogram.hpp"
 #include "core/conversation/store.hpp"
 
 namespace atl::conversation {
+
+struct JournalStats {
+    base::CountsBy<EventType> events;                       // committed
+    std::uint64_t event_bytes = 0;                          // of their text
+    std::uint64_t refused_commits = 0;                      // and fenced ones
+    base::Histogram commit_duration{base::k_stall_bounds};  // of durable ones, from the call to their end
+};
 
 class Journal {
   public:
@@ -78,6 +87,7 @@ class Journal {
     std::size_t pending() const noexcept {
         return batch_.size() + lazy_.size() + (at_store_ ? at_store_->writes.size() : 0);
     }
+    const JournalStats& stats() const noexcept { return stats_; }
     bool idle() const noexcept { return batch_.empty() && lazy_.empty() && waiters_.empty() && !at_store_; }
 
   private:
@@ -99,6 +109,7 @@ class Journal {
     void commit();
     void on_end(CommitEnd end, const base::Error& why);
     void on_durable();
+    void count(const WriteBatch& batch);
     void tell_flushers();
     void arm_late();
     void tell_late();
@@ -139,7 +150,9 @@ class Journal {
     base::TimerId late_timer_ = 0;
     bool busy_ = false;  // the store has at_store_ and has not answered
     bool fenced_ = false;
-    base::Result<void> last_end_;  // of the store's last answer
+    base::Result<void> last_end_;      // of the store's last answer
+    base::SteadyTime commit_began_{};  // of the batch at the store
+    JournalStats stats_;
 };
 
 }  // namespace atl::conversation

@@ -192,12 +192,6 @@ class Manager {
     /// die are left to the next start, which kills them first.
     void shut_down(Done done);
 
-    /// Ends the living generation at once, with `exit` as its reason; does nothing without a living
-    /// generation.
-    void kill(const std::string& id, Exit exit);
-    /// Each sandbox with a living process, and the host's number of its process 1.
-    std::vector<std::pair<std::string, pid_t>> processes() const;
-
     /// How the living generation ends, if it ends for a limit. If the kernel killed a process of the
     /// generation for its memory limit, this call ends the generation. A caller that sees a broken stream
     /// calls this first, since the kernel's event may come later.

@@ -108,22 +108,6 @@ void Manager::watch_disk(Sandbox& sandbox) {
     ports_.disk.watch(id, sandbox.record.limits.disk_mb, std::move(on_excess), std::move(on_warning));
 }
 
-void Manager::kill(const std::string& id, Exit exit) {
-    Sandbox* sandbox = lookup(id);
-    if (sandbox != nullptr && sandbox->generation)
-        perform(*sandbox, sandbox->generation->machine.kill(std::move(exit)));
-}
-
-std::vector<std::pair<std::string, pid_t>> Manager::processes() const {
-    std::vector<std::pair<std::string, pid_t>> found;
-    for (const auto& [id, sandbox] : sandboxes_) {
-        const Process* process = sandbox->generation ? sandbox->generation->process.get() : nullptr;
-        if (process != nullptr && process->pid() > 0)
-            found.emplace_back(id, process->pid());
-    }
-    return found;
-}
-
 std::optional<Exit> Manager::limit_reached(const std::string& id) {
     Sandbox* sandbox = lookup(id);
     if (sandbox == nullptr || !sandbox->generation)

@@ -111,7 +111,7 @@ inline constexpr std::array k_all_statuses{Status::pending, Status::ready, Statu
 enum class ExitClass : std::uint8_t {
     exited,        // the guest ended by itself
     signalled,     // a signal that the server did not send
-    oom,           // its memory limit, too many sockets, or a host without memory or epoll watches
+    oom,           // its memory limit, too many sockets, or a host without memory
     disk_limit,    // killed for its disk use
     killed,        // the server ended it: pause, delete, shutdown
     setup_failed,  // it never became ready

@@ -29,6 +29,7 @@ using base::Errc;
 using base::Error;
 using base::Result;
 using base::UniqueFd;
+using sandbox::LimitChanges;
 
 constexpr std::string_view k_key_prefix = "atoll_";
 constexpr std::size_t k_ids_per_key = 3;  // of 99 bits or more each

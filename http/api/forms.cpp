@@ -14,6 +14,7 @@ namespace {
 
 using base::Errc;
 using base::Error;
+using sandbox::LimitChanges;
 
 std::optional<std::uint32_t> read_u32(ObjectReader& reader, std::string_view name, IntRange range) {
     const auto value = reader.integer(name, range);

@@ -108,7 +108,6 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// close() has to follow.
     void cut();
     void close();
-    bool is_interrupted() const noexcept { return interrupted_; }
     const bool& is_aborted() const noexcept { return aborted_; }
     const std::shared_ptr<WakeEvent>& wake() const noexcept { return wake_; }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/beast/http/status.hpp>
 #include <ctime>
 #include <iterator>
 
@@ -52,74 +53,13 @@ Response json_response(std::string body, unsigned status) {
 }
 
 std::string_view reason_phrase(unsigned status) noexcept {
-    switch (status) {
-        case 200:
-            return "OK";
-        case 201:
-            return "Created";
-        case 101:
-            return "Switching Protocols";
-        case 202:
-            return "Accepted";
-        case 204:
-            return "No Content";
-        case 206:
-            return "Partial Content";
-        case 303:
-            return "See Other";
-        case 304:
-            return "Not Modified";
-        case 400:
-            return "Bad Request";
-        case 401:
-            return "Unauthorized";
-        case 403:
-            return "Forbidden";
-        case 404:
-            return "Not Found";
-        case 405:
-            return "Method Not Allowed";
-        case 406:
-            return "Not Acceptable";
-        case 408:
-            return "Request Timeout";
-        case 409:
-            return "Conflict";
-        case 410:
-            return "Gone";
-        case 412:
-            return "Precondition Failed";
-        case 413:
-            return "Content Too Large";
-        case 414:
-            return "URI Too Long";
-        case 415:
-            return "Unsupported Media Type";
-        case 416:
-            return "Range Not Satisfiable";
-        case 421:
-            return "Misdirected Request";
-        case 422:
-            return "Unprocessable Content";
-        case 429:
-            return "Too Many Requests";
-        case 426:
-            return "Upgrade Required";
-        case 431:
-            return "Request Header Fields Too Large";
-        case 500:
-            return "Internal Server Error";
-        case 502:
-            return "Bad Gateway";
-        case 503:
-            return "Service Unavailable";
-        case 504:
-            return "Gateway Timeout";
-        case 507:
-            return "Insufficient Storage";
-        default:
-            return "";
-    }
+    // Beast has the names of RFC 7231 for these two.
+    if (status == 413)
+        return "Content Too Large";
+    if (status == 422)
+        return "Unprocessable Content";
+    const auto phrase = boost::beast::http::obsolete_reason(static_cast<boost::beast::http::status>(status));
+    return {phrase.data(), phrase.size()};
 }
 
 void write_response(std::string& out, const Response& response, std::string_view request_id,

@@ -1,7 +1,6 @@
 // atoll-zygote N: joins the N groups whose cgroup.procs it got as descriptors 3 and up, waits on descriptor 0
 // for what to become, and becomes it. What goes wrong is told on the future program's stderr; the exit status
-// is then 127. `atoll-zygote epoll-count` (epoll_count.hpp) and `atoll-zygote sockets` (socket_task.hpp) are
-// other tasks.
+// is then 127. `atoll-zygote sockets` (socket_task.hpp) is another task.
 // Static and small: a few of these wait at any time.
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,10 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "core/isolation/child_setup.hpp"
-#include "core/isolation/zygote/epoll_count.hpp"
 #include "core/isolation/zygote/request.hpp"
 #include "core/isolation/zygote/socket_task.hpp"
 
@@ -83,11 +80,6 @@ int main(int argc, char** argv) {
     // It is for the server (signal(7)), and may be sent to all processes of its unit. What this becomes has
     // the default again (ChildSetup).
     std::signal(SIGHUP, SIG_IGN);
-    if (argc >= 4 && std::string_view(argv[1]) == "epoll-count") {
-        count_epoll(static_cast<unsigned>(std::atoi(argv[2])), std::strtoull(argv[3], nullptr, 10),
-                    {argv + 4, argv + argc});
-        return EXIT_SUCCESS;
-    }
     if (argc == 2 && argv[1] == k_socket_task)
         return make_sockets();
     const std::string refused = join_groups(argc == 2 ? std::atoi(argv[1]) : 0);

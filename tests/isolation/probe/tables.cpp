@@ -1,17 +1,11 @@
 // Resources with one kernel table for the whole host, or for each uid.
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <map>
 
@@ -21,7 +15,6 @@ namespace atl::probe {
 namespace {
 
 constexpr rlim_t k_most_files = 4096;
-constexpr int k_kept_files = 16;
 
 rlim_t raise_open_files() {
     rlimit limit{};
@@ -39,55 +32,6 @@ void open_ptys(const Arguments& words) {
     while (opened < wanted && ::posix_openpt(O_RDWR | O_NOCTTY) >= 0)
         ++opened;
     say("ptys", std::to_string(opened));
-}
-
-// Registers each of its files with each of its sets, again and again: a registration that becomes free is
-// taken at once.
-[[noreturn]] void fill_epoll(int told, unsigned seconds) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::alarm(seconds);
-    const int half = static_cast<int>(raise_open_files() - k_kept_files) / 2;
-    std::vector<int> sets;
-    std::vector<int> files;
-    for (int i = 0; i < half; ++i) {
-        sets.push_back(::epoll_create1(0));
-        files.push_back(::eventfd(0, 0));
-    }
-    epoll_event nothing{};
-    bool is_full = false;
-    for (;;) {
-        for (const int set : sets) {
-            for (const int file : files) {
-                if (::epoll_ctl(set, EPOLL_CTL_ADD, file, &nothing) == 0 || errno != ENOSPC)
-                    continue;
-                if (!is_full && ::write(told, "f", 1) != 1)
-                    ::_exit(1);
-                is_full = true;
-            }
-        }
-        if (!is_full)
-            ::_exit(1);
-    }
-}
-
-/// fill-epoll SECONDS: takes all epoll registrations of its uid, tells when none is left, and goes on taking.
-void fill_epoll_table(const Arguments& words) {
-    const auto seconds = static_cast<unsigned>(std::stoul(words.at(0)));
-    unsigned long table = 0;
-    std::ifstream("/proc/sys/fs/epoll/max_user_watches") >> table;
-    const unsigned long of_one = k_most_files / 2 * (k_most_files / 2 - k_kept_files);
-    int ends[2];
-    if (table == 0 || ::pipe(ends) != 0)
-        give_up("no table, or no pipe");
-    for (unsigned long child = 0; child <= table / of_one; ++child) {
-        if (::fork() == 0)
-            fill_epoll(ends[1], seconds);
-    }
-    ::close(ends[1]);
-    char byte = 0;
-    say("table", ::read(ends[0], &byte, 1) == 1 ? "full" : "not-full");
-    while (::wait(nullptr) > 0) {
-    }
 }
 
 /// watch FILE FOLDER...: writes the name of each file that is opened in these folders to FILE.
@@ -110,8 +54,7 @@ void watch_folders(const Arguments& words) {
     }
 }
 
-constexpr Command commands[] = {
-    {"ptys", open_ptys}, {"fill-epoll", fill_epoll_table}, {"watch", watch_folders}};
+constexpr Command commands[] = {{"ptys", open_ptys}, {"watch", watch_folders}};
 
 }  // namespace
 

@@ -132,19 +132,21 @@ TEST_CASE("A task group survives what its tasks throw and says when it is empty"
         throw std::runtime_error("on purpose");
         co_return;
     };
-    auto waits = [](boost::asio::io_context& ctx) -> Task<> {
+    using Timer =
         boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                          boost::asio::wait_traits<std::chrono::steady_clock>, Executor>
-            timer(ctx.get_executor(), 1h);
-        co_await timer.async_wait(boost::asio::use_awaitable_t<Executor>());
+                                          boost::asio::wait_traits<std::chrono::steady_clock>, Executor>;
+    Timer timer(loop.get_executor(), 1h);
+    auto waits = [](Timer& until) -> Task<> {
+        const boost::asio::use_awaitable_t<Executor> token;
+        co_await until.async_wait(token);
     };
     spdlog::set_level(spdlog::level::off);
     group.spawn(throws());
-    group.spawn(waits(loop));
+    group.spawn(waits(timer));
     bool empty = false;
     boost::asio::post(loop, [&] {
         group.on_empty([&] { empty = true; });
-        group.cancel_all();
+        timer.cancel();
     });
     loop.run();
     spdlog::set_level(spdlog::level::info);

@@ -106,6 +106,33 @@ TEST_CASE("An answer does not wait for a store that does not answer") {
     CHECK(done == 1);
 }
 
+TEST_CASE("Commits are counted when they end, before those who wait are told, and refusals apart") {
+    Bench bench;
+    const JournalStats& stats = bench.journal.stats();
+    bool full = true;
+    bench.world.store.fails = [&] { return full; };
+    std::uint64_t counted_when_told = 0;
+    bench.append(1);
+    bench.journal.after_commit([&] { counted_when_told = stats.commit_duration.count(); });
+    bench.settle();
+    CHECK(stats.refused_commits == 1);
+    CHECK(stats.events[EventType::text_delta] == 0);
+    full = false;
+    std::function<void()> answer;
+    bench.world.store.later = [&](std::function<void()> given) { answer = std::move(given); };
+    REQUIRE(bench.world.timers.fire_next());
+    bench.settle();
+    REQUIRE(answer != nullptr);
+    CHECK(stats.commit_duration.count() == 0);
+    CHECK(stats.event_bytes == 0);
+    answer();
+    CHECK(counted_when_told == 1);
+    CHECK(stats.refused_commits == 1);
+    CHECK(stats.events[EventType::text_delta] == 1);
+    CHECK(stats.events[EventType::done] == 0);
+    CHECK(stats.event_bytes == make_event(1, EventType::text_delta, base::WallTime{}, 1, "{}")->json.size());
+}
+
 TEST_CASE("A record that somebody waits for replaces a lazy one") {
     Bench bench;
     bench.journal.add_lazily(PutTurn{turn(1)});

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -10,9 +11,6 @@
 #include "core/base/histogram.hpp"
 #include "core/base/process_usage.hpp"
 #include "core/plain/unique_fd.hpp"
-#include "core/store/metered_store.hpp"
-#include "tests/support/fake_world.hpp"
-#include "tests/support/store_calls.hpp"
 
 namespace core_watching_test {
 
@@ -86,54 +84,6 @@ TEST_CASE("The usage of the process follows what it takes") {
     ::munmap(taken, k_bytes);
     CHECK(after.resident_bytes > before.resident_bytes + k_bytes / 2);
     CHECK(after.cpu > before.cpu);
-}
-
-TEST_CASE("A metered store counts what was committed, and refusals apart") {
-    using conversation::EventType;
-    test::FakeStore behind;
-    store::MeteredStore metered(behind);
-    const auto event = conversation::make_event(1, EventType::text_delta, {}, 1, R"({"delta":"x"})");
-    const std::vector<conversation::Write> writes{conversation::AppendEvent{1, event}};
-    behind.fails = [] { return true; };
-    CHECK_FALSE(test::commit(metered, writes).has_value());
-    CHECK(metered.stats().refused_commits == 1);
-    CHECK(metered.stats().events[EventType::text_delta] == 0);
-    behind.fails = [] { return false; };
-    REQUIRE(test::commit(metered, writes).has_value());
-    CHECK(metered.stats().refused_commits == 1);
-    CHECK(metered.stats().events[EventType::text_delta] == 1);
-    CHECK(metered.stats().events[EventType::done] == 0);
-    CHECK(metered.stats().event_bytes == event->json.size());
-    CHECK(metered.stats().commit_duration.count() == 1);
-    CHECK(test::read_events(metered, 1, 0, 1000)->size() == 1);
-}
-
-TEST_CASE(
-    "A metered store counts and times a commit that ends later when it ends, before its caller is told") {
-    test::FakeStore behind;
-    store::MeteredStore metered(behind);
-    std::function<void()> answer;
-    behind.later = [&](std::function<void()> given) { answer = std::move(given); };
-    auto batch = std::make_shared<conversation::WriteBatch>();
-    batch->writes.emplace_back(conversation::AppendEvent{
-        1, conversation::make_event(1, conversation::EventType::done, {}, 1, "{}")});
-    std::uint64_t counted_when_told = 0;
-    metered.commit(batch, [&](conversation::CommitEnd end, const base::Error&) {
-        CHECK(end == conversation::CommitEnd::durable);
-        counted_when_told = metered.stats().commit_duration.count();
-    });
-    CHECK(metered.stats().commit_duration.count() == 0);
-    CHECK(metered.stats().event_bytes == 0);
-    stall(5ms);
-    REQUIRE(answer != nullptr);
-    answer();
-    CHECK(counted_when_told == 1);
-    CHECK(metered.stats().events[conversation::EventType::done] == 1);
-    CHECK(metered.stats().commit_duration.sum() >= 5ms);
-    behind.is_fenced = true;
-    behind.later = nullptr;
-    CHECK_FALSE(test::commit(metered, {}).has_value());
-    CHECK(metered.stats().refused_commits == 1);
 }
 
 }  // namespace core_watching_test
