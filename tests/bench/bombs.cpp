@@ -62,7 +62,7 @@ class Bombs {
         : connection_(server_.server().port()),
           good_(server_, server_.server().create_conversation(connection_, "echo")) {}
 
-    P99 quiet_p99() { return good_.talk_for(k_quiet_ms); }
+    P99 quiet_p99() { return good_.talk_for(sized(k_quiet_ms)); }
 
     /// The neighbour's p99 while it goes off; none where nothing here would stop it. Throws unless it ends as
     /// designed.
@@ -82,7 +82,7 @@ class Bombs {
             connection_.exchange(server_.server().request("POST", target + "/messages", message.dump()));
         if (sent.status != 202)
             throw std::runtime_error("a message was answered " + std::to_string(sent.status));
-        const P99 p99 = good_.talk_for(k_bomb_ms);
+        const P99 p99 = good_.talk_for(sized(k_bomb_ms));
         // Under a quota writing fails and nobody is ended.
         check_end(bomb, target, enforced == "quota" ? "any" : bomb.ends);
         server_.server().remove_conversation(connection_, id);

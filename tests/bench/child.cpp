@@ -1,7 +1,9 @@
 #include "tests/bench/child.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +12,8 @@
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+
+#include "core/base/unique_fd.hpp"
 
 namespace atl::bench {
 
@@ -38,6 +42,18 @@ bool Child::has_ended() const {
     siginfo_t info{};
     return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid == pid_;
+}
+
+bool Child::ends_within(std::chrono::milliseconds time) const {
+    const base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    pollfd end{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+    int ended = 0;
+    // A process that was stopped and goes on waits anew (signal(7)).
+    while ((ended = ::poll(&end, 1, static_cast<int>(time.count()))) < 0 && errno == EINTR) {
+    }
+    if (!pidfd || ended < 0)
+        throw std::system_error(errno, std::generic_category(), "waiting for a process");
+    return ended == 1;
 }
 
 void Child::wait() {

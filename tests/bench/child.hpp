@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 
 namespace atl::bench {
@@ -16,6 +17,8 @@ class Child {
     Child& operator=(const Child&) = delete;
     Child& operator=(Child&&) = delete;
     bool has_ended() const;
+    /// Waits for its end so long at most. Throws std::system_error.
+    bool ends_within(std::chrono::milliseconds time) const;
     pid_t pid() const { return pid_; }
     /// Waits for its end; throws unless it ended well.
     void wait();

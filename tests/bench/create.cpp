@@ -47,7 +47,7 @@ Result measure_create(Scope scope) {
     Samples floors;
     Samples products;
     const auto began = Clock::now();
-    for (std::size_t pair = 0; pair < k_warm_up + k_pairs && ms_since(began) < k_budget_ms; ++pair) {
+    for (std::size_t pair = 0; pair < k_warm_up + sized(k_pairs) && ms_since(began) < k_budget_ms; ++pair) {
         // Each goes first in every other pair.
         const double floor_first_ms = pair % 2 == 0 ? floor.start_ms() : 0;
         const double product_ms = product ? product->start_ms() : 0;

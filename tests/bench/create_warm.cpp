@@ -73,7 +73,7 @@ struct Pairs {
 Pairs measure_pairs(Product& product, Cpu of_client, std::size_t batches) {
     Pairs pairs;
     const auto began = Clock::now();
-    for (std::size_t batch = 0; batch < batches && ms_since(began) < k_budget_ms; ++batch) {
+    for (std::size_t batch = 0; batch < sized(batches) && ms_since(began) < k_budget_ms; ++batch) {
         product.await_pool();
         const OneCpu confined(of_client);
         for (std::size_t pair = 0; pair < k_batch; ++pair) {

@@ -40,7 +40,7 @@ Result measure_disk() {
     Connection connection(server.port());
     Samples overshoots;
     const auto began = Clock::now();
-    while (overshoots.size() < k_runs && ms_since(began) < k_budget_ms) {
+    while (overshoots.size() < sized(k_runs) && ms_since(began) < k_budget_ms) {
         const Response made = connection.exchange(
             server.request("POST", "/v1/conversations", R"({"agent":"shell","limits":{"diskMb":256}})"));
         const std::string id = Server::created_id(made.status, made.body);
@@ -57,7 +57,7 @@ Result measure_disk() {
     // The worst counts.
     result.value = overshoots.percentile(1);
     result.reached = *result.value <= std::max(k_max_percent, k_max_mb / k_limit_mb * 100);
-    result.more["p50"] = overshoots.p50();
+    result.more["median"] = overshoots.p50();
     result.more["runs"] = static_cast<double>(overshoots.size());
     return result;
 }

@@ -102,7 +102,7 @@ Pair measure_pair(Scope scope) {
     Pair pair;
     const double cpu_before_ms = server.cpu_ms();
     const auto began = Clock::now();
-    for (std::size_t block = 0; block < k_blocks && ms_since(began) < k_budget_ms; ++block) {
+    for (std::size_t block = 0; block < sized(k_blocks) && ms_since(began) < k_budget_ms; ++block) {
         if (has_floor(scope))
             floor.run(k_block, &pair.floors);
         if (product)
@@ -159,7 +159,7 @@ Result measure_exec_rate() {
     const auto on_response = [&](std::size_t index, const Connection& connection) -> std::string_view {
         check_exec(connection.response().status(), connection.response().body());
         times.add(connection.ms());
-        return ms_since(began) < k_window_ms ? std::string_view(requests[index]) : std::string_view();
+        return ms_since(began) < sized(k_window_ms) ? std::string_view(requests[index]) : std::string_view();
     };
     const auto deadline = began + std::chrono::milliseconds(static_cast<int>(k_window_ms) + 5'000);
     if (drive(connections, requests, on_response, deadline) != 0)

@@ -132,7 +132,7 @@ Result measure_execute_cold() {
         Samples products;
         Samples floors;
         runs.run_ms();  // brings the files into the page cache
-        for (std::size_t i = 0; i < k_cold_runs; ++i) {
+        for (std::size_t i = 0; i < sized(k_cold_runs); ++i) {
             products.add(runs.run_ms());
             if (!bare.empty())
                 floors.add(spawn_ms(bare));
@@ -161,7 +161,7 @@ Result measure_execute_pooled() {
         Runs runs(engine, k_pool);
         Samples quick;
         Samples ten;
-        for (std::size_t round = 0; round < k_rounds; ++round) {
+        for (std::size_t round = 0; round < sized(k_rounds); ++round) {
             runs.await_pool();
             const auto began = Clock::now();
             for (std::size_t i = 0; i < k_pool; ++i) {

@@ -43,7 +43,7 @@ class BareFanOut {
   private:
     void serve(int listener, int trigger) const {
         std::vector<base::UniqueFd> clients;
-        while (clients.size() < k_sockets) {
+        while (clients.size() < sized(k_sockets)) {
             clients.emplace_back(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
             const int on = 1;
             ::setsockopt(clients.back().get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -62,7 +62,7 @@ class BareFanOut {
 
 std::vector<WebSocket> open_all(std::uint16_t port, const std::string& target, const std::string& key) {
     std::vector<WebSocket> sockets;
-    for (std::size_t i = 0; i < k_sockets; ++i)
+    for (std::size_t i = 0; i < sized(k_sockets); ++i)
         sockets.emplace_back(port, target, key);
     return sockets;
 }
@@ -147,7 +147,8 @@ std::vector<Result> measure_fanout(Scope scope) {
     Samples products;
     double cpu_before_ms = 0;
     const auto began = Clock::now();
-    for (std::size_t round = 0; round < k_warm_up + k_rounds && ms_since(began) < k_budget_ms; ++round) {
+    for (std::size_t round = 0; round < k_warm_up + sized(k_rounds) && ms_since(began) < k_budget_ms;
+         ++round) {
         const bool with_floors = has_floor(scope);
         const double floor_ms = with_floors ? round_ms(floor_sockets, [&] { floor.publish(); }) : 0;
         const double beast_ms = with_floors ? beast_clients.round() : 0;

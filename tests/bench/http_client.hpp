@@ -59,7 +59,7 @@ class Connection {
     /// Connects to the loopback port; throws if it is refused.
     explicit Connection(std::uint16_t port);
 
-    /// Sends and waits for the whole response, at most 30 s.
+    /// Sends and waits for the whole response. Throws if nothing comes for 30 s.
     Response exchange(std::string_view request);
 
     // For drive(): one step at a time.

@@ -29,7 +29,7 @@ std::vector<Result> measure_idle() {
     Samples available;
     std::size_t processes = 0;
     const auto began = Clock::now();
-    for (std::size_t round = 0; round < k_rounds && ms_since(began) < k_budget_ms; ++round) {
+    for (std::size_t round = 0; round < sized(k_rounds) && ms_since(began) < k_budget_ms; ++round) {
         const double before_kb = settled_mem_available_kb();
         std::vector<std::string> ids;
         for (std::size_t i = 0; i < k_conversations; ++i)

@@ -20,7 +20,7 @@ constexpr double k_us_a_ms = 1000;
 void stream(const EventServer& server, const std::string& id, const Until& until) {
     WebSocket socket = server.open_socket(id, server.last_seq(id));
     while (!until.passed())
-        EventServer::run_turn(socket, k_stream_events);
+        EventServer::run_turn(socket, sized(k_stream_events));
 }
 
 void replay(const EventServer& server, const std::string& id, const Until& until) {
@@ -34,7 +34,7 @@ void replay(const EventServer& server, const std::string& id, const Until& until
 void fan_out(const EventServer& server, const std::string& id, const Until& until) {
     std::vector<WebSocket> sockets;
     const std::uint64_t after = server.last_seq(id);
-    for (std::size_t i = 0; i < k_subscribers; ++i)
+    for (std::size_t i = 0; i < sized(k_subscribers); ++i)
         sockets.push_back(server.open_socket(id, after));
     while (!until.passed()) {
         sockets.front().send_text(R"({"type":"message","content":"hello"})");
@@ -59,7 +59,7 @@ struct Conversations {
         shared = server.server().create_conversation(connection, "echo");
         talking = server.server().create_conversation(connection, "echo");
         WebSocket socket = server.open_socket(logged, server.last_seq(logged));
-        EventServer::run_turn(socket, k_log_events);
+        EventServer::run_turn(socket, sized(k_log_events));
     }
     std::string streaming;
     std::string logged;
@@ -74,7 +74,7 @@ nlohmann::json loop_of(const EventServer& server) {
 }
 
 void run_load(const EventServer& server, const Conversations& with, Lateness* lateness) {
-    const Until until(k_run_ms);
+    const Until until(sized(k_run_ms));
     std::vector<Child> children;
     if (lateness != nullptr)
         children.emplace_back([&] { sleep_only(*lateness, until); });

@@ -29,7 +29,7 @@ struct Scale {
     double quiet_ms;
     double fanout_ms;
     double hostile_ms;
-    double cut_within_ms;  // 0: the run ends before the server cuts off whoever never reads
+    double cut_within_ms;  // 0: the run ends before the server cuts off subscribers that never read
 };
 
 constexpr Scale k_whole{.idle = 10'000,
@@ -59,6 +59,15 @@ void fill_window(const EventServer& server, const std::string& id) {
         const Response response = connection.exchange(request);
         Server::check_turn(response.status, response.body);
     }
+}
+
+Scale sized_scale(Scale scale) {
+    scale.idle = sized(scale.idle);
+    scale.active = sized(scale.active);
+    scale.quiet_ms = sized(scale.quiet_ms);
+    scale.fanout_ms = sized(scale.fanout_ms);
+    scale.hostile_ms = sized(scale.hostile_ms);
+    return scale;
 }
 
 class Load {
@@ -153,7 +162,7 @@ class Load {
         return result;
     }
 
-    const Scale& scale_;
+    const Scale scale_;
     const EventServer server_;
     std::optional<GoodClients> good_;
     LoadPlan plan_;
@@ -164,7 +173,7 @@ class Load {
 }  // namespace
 
 std::vector<Result> measure_load(Scope scope) {
-    const Scale& scale = has_floor(scope) ? k_whole : k_paired;
+    const Scale scale = sized_scale(has_floor(scope) ? k_whole : k_paired);
     allow_open_files(scale.idle + scale.active + k_never_reading + 200);
     return Load(scale).run();
 }

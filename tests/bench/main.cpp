@@ -1,12 +1,18 @@
 // atoll-bench: the numbers that docs/benchmarks.md promises, measured on this machine against floors of this
 // machine.
 #include <algorithm>
+#include <chrono>
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <stdexcept>
 
+#include "tests/bench/bounded_run.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/paired_runs.hpp"
+#include "tests/bench/sample.hpp"
 
 namespace {
 
@@ -17,18 +23,22 @@ struct Options {
     std::string json;
     std::string markdown;
     Scope scope = Scope::product_and_floor;
-    Size size = Size::whole;
     std::size_t sandboxes = 1000;
     bool must_reach = false;
     std::vector<std::string> paired;  // two folders, or none
     std::size_t pairs = 10;
 };
 
+// Most take less than 50 s, and with seeded rows less than 5 minutes: a deadline only ends what hangs.
+constexpr std::chrono::seconds k_deadline{120};
+constexpr std::chrono::seconds k_seeded_deadline{600};
+
 /// A measurement that fills in one key or several.
 struct Measure {
     std::vector<std::string> keys;
     bool has_floor;
     std::function<std::vector<Result>(const Options&)> run;
+    std::chrono::seconds deadline = k_deadline;
 };
 
 std::vector<Measure> measures() {
@@ -57,8 +67,11 @@ std::vector<Measure> measures() {
         {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb"},
          false,
          [](const Options&) { return measure_idle(); }},
-        {{"start_s"}, true, [=](const Options& o) { return one(measure_start(o.scope, o.size)); }},
-        {{"server_rss_kb", "list_ms"}, false, [](const Options& o) { return measure_resting(o.size); }},
+        {{"start_s"}, true, [=](const Options& o) { return one(measure_start(o.scope)); }, k_seeded_deadline},
+        {{"server_rss_kb", "list_ms"},
+         false,
+         [](const Options&) { return measure_resting(); },
+         k_seeded_deadline},
         {{"load_message_ms", "load_growth_kb", "load_cut"},
          false,
          [](const Options& o) { return measure_load(o.scope); }},
@@ -89,7 +102,34 @@ std::vector<std::string> all_keys() {
     return keys;
 }
 
-/// Runs what was asked for; a measurement that fails has its reason instead of numbers.
+/// Runs one; if it fails or does not end in time, its results have the reason instead of numbers.
+std::vector<Result> run_one(const Measure& measure, const Options& options) {
+    const auto failed = [&](const std::exception& error) {
+        std::vector<Result> results;
+        for (const std::string& key : measure.keys)
+            results.push_back({.key = key, .error = error.what()});
+        return results;
+    };
+    const auto run = [&] {
+        try {
+            return json_text(measure.run(options));
+        } catch (const std::exception& error) {
+            return json_text(failed(error));
+        }
+    };
+    try {
+        std::vector<Result> results = results_in(run_within(measure.deadline, run));
+        for (Result& result : results) {
+            if (is_short_run())
+                result.reached.reset();
+        }
+        return results;
+    } catch (const std::exception& error) {
+        return failed(error);
+    }
+}
+
+/// Runs what was asked for.
 std::vector<Result> run(const Options& options) {
     std::vector<Result> results;
     for (const Measure& measure : measures()) {
@@ -102,13 +142,7 @@ std::vector<Result> run(const Options& options) {
         if (options.scope == Scope::floor_only && !measure.has_floor)
             continue;
         std::fprintf(stderr, "bench: %s\n", measure.keys.front().c_str());
-        std::vector<Result> found;
-        try {
-            found = measure.run(options);
-        } catch (const std::exception& error) {
-            for (const std::string& key : measure.keys)
-                found.push_back({.key = key, .error = error.what()});
-        }
+        const std::vector<Result> found = run_one(measure, options);
         std::copy_if(found.begin(), found.end(), std::back_inserter(results),
                      [&](const Result& result) { return wanted(result.key); });
     }
@@ -128,7 +162,7 @@ int compare_and_tell(Options options) {
         }
         if (names.empty())
             continue;
-        const auto found = run_pairs(plan, names, [&] { return measure.run(options); });
+        const auto found = run_pairs(plan, names, [&] { return run_one(measure, options); });
         all.insert(all.end(), found.begin(), found.end());
     }
     std::fputs(paired_table(all).c_str(), stdout);
@@ -137,6 +171,20 @@ int compare_and_tell(Options options) {
     return std::all_of(all.begin(), all.end(), [](const PairedNumbers& each) { return each.error.empty(); })
                ? 0
                : 1;
+}
+
+void write_json(const std::vector<Result>& results, const std::string& file) {
+    std::ofstream out(file);
+    out << json_text(results);
+    if (!out.flush())
+        throw std::runtime_error("cannot write " + file);
+}
+
+std::string markdown_of(const std::string& file) {
+    std::ifstream in(file);
+    if (!in)
+        throw std::runtime_error("cannot read " + file);
+    return markdown(results_in({std::istreambuf_iterator<char>(in), {}}));
 }
 
 int measure_and_tell(const Options& options) {
@@ -183,7 +231,9 @@ int main(int argc, char** argv) {
     app.add_option("--pairs", options.pairs, "How often each of them runs")
         ->capture_default_str()
         ->check(CLI::Range(6, 1000));
-    app.add_flag("--short", is_short, "A twentieth of the rows for what needs a seeded database");
+    app.add_flag("--short", is_short,
+                 "Measure each a little, a twentieth of the rounds, rows and clients: it shows that each "
+                 "can be measured, and judges no target");
     app.add_flag("--must-reach", options.must_reach, "Exit status 1 also if a target is missed");
     CLI11_PARSE(app, argc, argv);
     if (!options.paired.empty() && options.only.empty()) {
@@ -193,13 +243,13 @@ int main(int argc, char** argv) {
     if (floors_only)
         options.scope = Scope::floor_only;
     if (is_short)
-        options.size = Size::small;
+        make_run_short();
     try {
         if (!options.paired.empty())
             return compare_and_tell(options);
         if (options.markdown.empty())
             return measure_and_tell(options);
-        std::fputs(markdown(options.markdown).c_str(), stdout);
+        std::fputs(markdown_of(options.markdown).c_str(), stdout);
         return 0;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "bench: %s\n", error.what());

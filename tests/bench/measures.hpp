@@ -1,6 +1,7 @@
-// The measurements of README.md, each in a file of its own. Each starts a server of its own, takes at most
-// 50 s (the load: 90 s; with seeded rows: 5 minutes), and measures its floor in the same run, alternating
-// with the product so that noise meets both.
+// The measurements of docs/benchmarks.md, each in a file of its own. Each starts a server of its own, takes
+// about 50 s at most (the load: 90 s; with seeded rows: 5 minutes), and measures its floor in the same run,
+// alternating with the product so that noise meets both. main.cpp gives each a deadline; sized() makes each
+// shorter.
 #pragma once
 
 #include <vector>
@@ -12,9 +13,6 @@ namespace atl::bench {
 /// paired_run: the product alone, for a shorter time, as one of many runs (paired_runs.hpp). Measurements
 /// without a scope are the same in each.
 enum class Scope { product_and_floor, floor_only, paired_run };
-
-/// How many rows a seeded database has: small says nothing about the targets, only that it can be measured.
-enum class Size { whole, small };
 
 constexpr bool has_product(Scope scope) {
     return scope != Scope::floor_only;
@@ -70,10 +68,10 @@ Result measure_turns(Scope scope);
 std::vector<Result> measure_idle();
 /// Seconds from the start of the process to /readyz, with 100,000 conversations and 1 GB of log that are not
 /// in the page cache. Floor: the same with an empty data directory.
-Result measure_start(Scope scope, Size size);
+Result measure_start(Scope scope);
 /// With 1,000,000 conversations in the database and 50 alive: the server's memory, server_rss_kb, and
 /// milliseconds of the first page of a list with the slowest filter or pair of filters, list_ms.
-std::vector<Result> measure_resting(Size size);
+std::vector<Result> measure_resting();
 /// Milliseconds from the kernel's kill for memory to its event at a WebSocket.
 Result measure_oom();
 /// A client's messages (p99) while a neighbour's sandbox attacks the host, one bomb after the other; the

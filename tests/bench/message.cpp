@@ -122,7 +122,7 @@ Pair measure(Scope scope) {
     Pair pair;
     const double cpu_before_ms = product ? product->server.cpu_ms() : 0;
     const auto began = Clock::now();
-    for (std::size_t block = 0; block < k_blocks && ms_since(began) < k_budget_ms; ++block) {
+    for (std::size_t block = 0; block < sized(k_blocks) && ms_since(began) < k_budget_ms; ++block) {
         if (has_floor(scope))
             exchange(floor_connection, floor_request, k_block, &pair.floors);
         if (product)
@@ -174,7 +174,7 @@ Result measure_beside_beast(Scope scope) {
     Samples beasts;
     Samples firsts;
     const auto began = Clock::now();
-    for (std::size_t block = 0; block < k_blocks && ms_since(began) < k_budget_ms / 2; ++block) {
+    for (std::size_t block = 0; block < sized(k_blocks) && ms_since(began) < k_budget_ms / 2; ++block) {
         beast.run(k_block, &beasts);
         if (product)
             product->run(k_block, &firsts);

@@ -92,7 +92,7 @@ Result measure_oom() {
     WebSocket socket(server.port(), "/v1/conversations/" + id + "/ws", server.key());
     Samples samples;
     const auto began = Clock::now();
-    while (samples.size() < k_kills && ms_since(began) < k_budget_ms)
+    while (samples.size() < sized(k_kills) && ms_since(began) < k_budget_ms)
         samples.add(one_kill(log, socket));
     result.p50 = samples.p50();
     result.p95 = samples.p95();

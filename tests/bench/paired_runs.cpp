@@ -23,6 +23,8 @@ double number_of(const std::vector<Result>& results, const std::string& name) {
         std::find_if(results.begin(), results.end(), [&](const Result& each) { return each.key == key; });
     if (result == results.end())
         throw std::runtime_error(name + " was not measured");
+    if (!result->error.empty())
+        throw std::runtime_error(result->error);
     const auto more = result->more.find(detail);
     std::optional<double> number = result->value ? result->value : result->p50;
     if (detail == "p95")

@@ -12,8 +12,9 @@
 namespace atl::bench {
 namespace {
 
-constexpr Seed k_seed{.conversations = 1'000'000, .events = 2, .event_bytes = 240};
-constexpr Seed k_small_seed{.conversations = 50'000, .events = 2, .event_bytes = 240};
+constexpr std::size_t k_conversations = 1'000'000;
+constexpr std::size_t k_events = 2;
+constexpr std::size_t k_event_bytes = 240;
 constexpr std::size_t k_alive = 50;
 constexpr double k_max_rss_kb = 25'600;
 constexpr double k_max_list_ms = 5;
@@ -33,7 +34,7 @@ constexpr std::size_t k_most_looks = 80;
 double settled_rss_kb(pid_t pid) {
     double last = rss_kb(pid);
     std::size_t still = 0;
-    for (std::size_t look = 0; look < k_most_looks && still < k_still_looks; ++look) {
+    for (std::size_t look = 0; look < sized(k_most_looks) && still < sized(k_still_looks); ++look) {
         ::poll(nullptr, 0, k_look_ms);
         const double now = rss_kb(pid);
         still = now == last ? still + 1 : 0;
@@ -98,8 +99,8 @@ class Lister {
         for (std::size_t i = 0; i < k_warm_up; ++i)
             list_ms(query);
         const auto began = Clock::now();
-        while (samples.size() < k_least_lists ||
-               (samples.size() < k_lists && ms_since(began) < k_filter_budget_ms))
+        while (samples.size() < sized(k_least_lists) ||
+               (samples.size() < sized(k_lists) && ms_since(began) < k_filter_budget_ms))
             samples.add(list_ms(query));
         return samples;
     }
@@ -143,7 +144,7 @@ double lateness_p99_ms(const Server& server) {
 double lateness_beside(const Server& server, const std::vector<std::string>& lists) {
     Lister lister(server);
     const auto began = Clock::now();
-    for (std::size_t at = 0; ms_since(began) < k_lateness_ms; ++at) {
+    for (std::size_t at = 0; ms_since(began) < sized(k_lateness_ms); ++at) {
         if (lists.empty())
             ::poll(nullptr, 0, k_look_ms);
         else
@@ -163,11 +164,11 @@ Result judge_rss(const Server& server, double settled_kb, double at_start_kb) {
 
 }  // namespace
 
-std::vector<Result> measure_resting(Size size) {
+std::vector<Result> measure_resting() {
     const TempDir dir;
     const std::filesystem::path data_dir = dir.path() / "data";
     auto began = Clock::now();
-    const Seed rows = size == Size::whole ? k_seed : k_small_seed;
+    const Seed rows{sized(k_conversations), k_events, k_event_bytes};
     const Seeded seeded = seed(data_dir, rows);
     const double seeding_s = ms_since(began) / k_ms_a_s;
     auto options = seeded_options();

@@ -2,10 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <array>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 namespace atl::bench {
 namespace {
@@ -30,20 +29,26 @@ std::string verdict(const Result& result) {
     return !result.reached ? "" : *result.reached ? "reached" : "MISSED";
 }
 
-void put(Json& object, const char* name, const std::optional<double>& value) {
-    if (value)
-        object[name] = rounded(*value);
-}
+struct Number {
+    const char* name;
+    std::optional<double> Result::*member;
+};
+
+// All other numbers of an object are those of Result::more.
+constexpr std::array k_numbers{Number{"value", &Result::value}, Number{"p50", &Result::p50},
+                               Number{"p95", &Result::p95}, Number{"floor", &Result::floor},
+                               Number{"ratio", &Result::ratio}};
 
 Json to_json(const Result& result) {
     Json object = Json::object();
-    put(object, "value", result.value);
-    put(object, "p50", result.p50);
-    put(object, "p95", result.p95);
-    put(object, "floor", result.floor);
-    put(object, "ratio", result.ratio);
+    for (const Number& each : k_numbers) {
+        if (const auto& value = result.*each.member)
+            object[each.name] = rounded(*value);
+    }
     object["unit"] = result.unit;
     object["target"] = result.target;
+    if (result.better == Better::higher)
+        object["better"] = "higher";
     if (result.reached)
         object["reached"] = *result.reached;
     for (const auto& [name, value] : result.more)
@@ -53,9 +58,24 @@ Json to_json(const Result& result) {
     return object;
 }
 
-std::optional<double> read(const Json& object, const char* name) {
-    const auto at = object.find(name);
-    return at == object.end() ? std::optional<double>() : at->get<double>();
+Result from_json(const std::string& key, const Json& object) {
+    Result result{.key = key};
+    result.unit = object.value("unit", "");
+    result.target = object.value("target", "");
+    result.error = object.value("error", "");
+    if (object.contains("better"))
+        result.better = Better::higher;
+    if (object.contains("reached"))
+        result.reached = object["reached"].get<bool>();
+    for (const auto& [name, value] : object.items()) {
+        if (value.is_number())
+            result.more[name] = value;
+    }
+    for (const Number& each : k_numbers) {
+        if (const auto found = result.more.extract(each.name))
+            result.*each.member = found.mapped();
+    }
+    return result;
 }
 
 }  // namespace
@@ -84,35 +104,33 @@ std::string table(const std::vector<Result>& results) {
     return text;
 }
 
-void write_json(const std::vector<Result>& results, const std::filesystem::path& file) {
+std::string json_text(const std::vector<Result>& results) {
     Json all = Json::object();
     for (const Result& result : results)
         all[result.key] = to_json(result);
-    std::ofstream out(file);
-    out << all.dump(2) << '\n';
-    if (!out.flush())
-        throw std::runtime_error("cannot write " + file.string());
+    return all.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-std::string markdown(const std::filesystem::path& file) {
-    std::ifstream in(file);
-    if (!in)
-        throw std::runtime_error("cannot read " + file.string());
+std::vector<Result> results_in(const std::string& text) {
+    std::vector<Result> results;
+    const Json all = Json::parse(text);
+    for (const auto& [key, object] : all.items())
+        results.push_back(from_json(key, object));
+    return results;
+}
+
+std::string markdown(const std::vector<Result>& results) {
     std::string text =
         "| measurement | value or p50 | p95 | floor | ratio | target | reached "
         "|\n|---|---|---|---|---|---|---|\n";
-    const Json all = Json::parse(in);
-    for (const auto& [key, object] : all.items()) {
-        const auto value = read(object, "value");
-        const bool judged = object.contains("reached");
-        text += fmt::format("| `{}` | {} {} | {} | {} | {} | {} | {} |\n", key,
-                            number(value ? value : read(object, "p50")), object.value("unit", ""),
-                            number(read(object, "p95")), number(read(object, "floor")),
-                            number(read(object, "ratio")), object.value("target", ""),
-                            object.contains("error") ? "not measured"
-                            : !judged                ? ""
-                            : object["reached"]      ? "yes"
-                                                     : "no");
+    for (const Result& result : results) {
+        text += fmt::format("| `{}` | {} {} | {} | {} | {} | {} | {} |\n", result.key,
+                            number(result.value ? result.value : result.p50), result.unit, number(result.p95),
+                            number(result.floor), number(result.ratio), result.target,
+                            !result.error.empty() ? "not measured"
+                            : !result.reached     ? ""
+                            : *result.reached     ? "yes"
+                                                  : "no");
     }
     return text;
 }

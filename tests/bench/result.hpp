@@ -1,7 +1,6 @@
 // What a measurement found, and the three forms in which it is told: a table, JSON, Markdown.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -33,10 +32,12 @@ void judge_p99(Result& result, std::span<const P99> loads);
 
 std::string table(const std::vector<Result>& results);
 
-/// One object a key, written to `file`. Throws if it cannot be written.
-void write_json(const std::vector<Result>& results, const std::filesystem::path& file);
+/// JSON: one object a key, numbers with five digits.
+std::string json_text(const std::vector<Result>& results);
+/// The results in such a text. Throws nlohmann::json::exception if it is none.
+std::vector<Result> results_in(const std::string& text);
 
-/// The file that write_json() made, as a table for README.md.
-std::string markdown(const std::filesystem::path& file);
+/// A table for docs/benchmarks.md.
+std::string markdown(const std::vector<Result>& results);
 
 }  // namespace atl::bench

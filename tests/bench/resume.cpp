@@ -66,7 +66,7 @@ Result measure_resume_cold(Scope scope) {
     Samples floors;
     Samples products;
     const auto began = Clock::now();
-    for (std::size_t pair = 0; pair < k_warm_up + k_pairs && ms_since(began) < k_budget_ms; ++pair) {
+    for (std::size_t pair = 0; pair < k_warm_up + sized(k_pairs) && ms_since(began) < k_budget_ms; ++pair) {
         if (pair % k_batch == 0) {
             floor.end_all();
             if (product)
@@ -99,7 +99,8 @@ Result measure_resume_warm() {
     Paused product("warm", 1);
     Samples resumes;
     const auto began = Clock::now();
-    for (std::size_t round = 0; round < k_warm_up + k_warm_rounds && ms_since(began) < k_budget_ms; ++round) {
+    for (std::size_t round = 0; round < k_warm_up + sized(k_warm_rounds) && ms_since(began) < k_budget_ms;
+         ++round) {
         product.pause_all("\"sandboxStatus\":\"frozen\"");
         const double ms = product.resume_ms(0);
         if (round >= k_warm_up)

@@ -1,4 +1,4 @@
-// Numbers: a stopwatch, samples with percentiles, deadlines. Milliseconds throughout.
+// Numbers: a stopwatch, samples with percentiles, how much of everything there is. Milliseconds throughout.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,14 @@ using Clock = std::chrono::steady_clock;
 inline double ms_since(Clock::time_point began) {
     return std::chrono::duration<double, std::milli>(Clock::now() - began).count();
 }
+
+/// From now on sized() makes everything smaller (--short).
+void make_run_short();
+bool is_short_run();
+/// `whole`, or a twentieth of it, at least 1, after make_run_short(): of rounds, bytes, rows or clients.
+std::size_t sized(std::size_t whole);
+/// `whole_ms`, or a twentieth of it.
+double sized(double whole_ms);
 
 class Samples {
   public:

@@ -13,8 +13,9 @@ namespace atl::bench {
 namespace {
 
 // 1 GB of events, 10 KB a conversation.
-constexpr Seed k_seed{.conversations = 100'000, .events = 20, .event_bytes = 520};
-constexpr Seed k_short_seed{.conversations = 5'000, .events = 20, .event_bytes = 520};
+constexpr std::size_t k_conversations = 100'000;
+constexpr std::size_t k_events = 20;
+constexpr std::size_t k_event_bytes = 520;
 constexpr std::size_t k_rounds = 5;
 constexpr double k_max_s = 2;
 constexpr double k_ms_a_s = 1000;
@@ -52,14 +53,14 @@ double start_s(const std::filesystem::path& data_dir) {
 
 }  // namespace
 
-Result measure_start(Scope scope, Size size) {
+Result measure_start(Scope scope) {
     Result result{.key = "start_s", .unit = "s", .target = "p95 <= 2 s"};
     const TempDir dir;
     const TempDir empty;
     const std::filesystem::path data_dir = dir.path() / "data";
     const auto began = Clock::now();
     if (has_product(scope)) {
-        seed(data_dir, size == Size::whole ? k_seed : k_short_seed);
+        seed(data_dir, {sized(k_conversations), k_events, k_event_bytes});
         result.more["seeding_s"] = ms_since(began) / k_ms_a_s;
         start_s(data_dir);  // makes what only a first start makes
     }
@@ -67,7 +68,7 @@ Result measure_start(Scope scope, Size size) {
     Samples floors;
     Samples cold;
     Samples warm;
-    for (std::size_t round = 0; round < k_rounds; ++round) {
+    for (std::size_t round = 0; round < sized(k_rounds); ++round) {
         floors.add(start_s(empty.path() / "data"));
         if (!has_product(scope))
             continue;

@@ -22,7 +22,7 @@ using Counts = std::array<std::size_t, k_at_once>;
 template <class Prepare, class Once>
 std::size_t count(Prepare prepare, Once once) {
     const Shared<Counts> counts;
-    const Until until(k_block_ms);
+    const Until until(sized(k_block_ms));
     std::vector<Child> children;
     for (std::size_t at = 0; at < k_at_once; ++at) {
         children.emplace_back([&, at] {
@@ -42,7 +42,7 @@ std::size_t count(Prepare prepare, Once once) {
 }
 
 double per_second(std::size_t done) {
-    return static_cast<double>(done) / (k_block_ms * k_blocks / 1000);
+    return static_cast<double>(done) / (sized(k_block_ms) * k_blocks / 1000);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ constexpr std::size_t k_warm_up = 20'000;
 constexpr std::size_t k_windows = 5;
 constexpr double k_min_events_per_s = 50'000;
 
-double per_second(double ms) {
-    return k_events / ms * 1000;
+double per_second(std::size_t events, double ms) {
+    return static_cast<double>(events) / ms * 1000;
 }
 
 }  // namespace
@@ -19,6 +19,7 @@ double per_second(double ms) {
 Result measure_stream(Scope scope) {
     Result result{
         .key = "stream_events_per_s", .unit = "events/s", .target = ">= 50,000", .better = Better::higher};
+    const std::size_t events = sized(k_events);
     BareStream floor;
     std::optional<EventServer> product;
     std::optional<WebSocket> socket;
@@ -34,9 +35,9 @@ Result measure_stream(Scope scope) {
     Samples products;
     for (std::size_t window = 0; window < k_windows; ++window) {
         if (has_floor(scope))
-            floors.add(per_second(floor.run(k_events)));
+            floors.add(per_second(events, floor.run(events)));
         if (product)
-            products.add(per_second(EventServer::run_turn(*socket, k_events)));
+            products.add(per_second(events, EventServer::run_turn(*socket, events)));
     }
     if (has_floor(scope))
         result.floor = floors.p50();
@@ -44,7 +45,7 @@ Result measure_stream(Scope scope) {
     if (product) {
         // Of all windows, so a number that other load on the machine changes little.
         result.more["server_cpu_us"] =
-            (product->server().cpu_ms() - cpu_before_ms) * 1000 / (k_windows * k_events);
+            (product->server().cpu_ms() - cpu_before_ms) * 1000 / static_cast<double>(k_windows * events);
         result.value = products.p50();
         if (result.floor)
             result.ratio = *result.value / *result.floor;

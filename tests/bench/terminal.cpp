@@ -123,7 +123,7 @@ Result measure_terminal() {
     Samples floors;
     Samples products;
     const auto began = Clock::now();
-    for (std::size_t i = 0; i < k_keys / 2 && ms_since(began) < k_budget_ms; ++i) {
+    for (std::size_t i = 0; i < sized(k_keys / 2) && ms_since(began) < k_budget_ms; ++i) {
         for (const std::string_view key : {k_letter, k_backspace}) {
             press_once(local, key, floors);
             press_once(sandboxed, key, products);

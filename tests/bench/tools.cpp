@@ -135,7 +135,7 @@ double ripgrep_ms(const std::string& directory, const std::vector<std::string>& 
 
 /// 50,000 small source files; one in a thousand has the word.
 void make_tree(const std::filesystem::path& workspace) {
-    for (std::size_t i = 0; i < k_tree_files; ++i) {
+    for (std::size_t i = 0; i < sized(k_tree_files); ++i) {
         const auto folder = workspace / ("folder" + std::to_string(i / k_files_a_folder));
         if (i % k_files_a_folder == 0) {
             std::filesystem::create_directory(folder);
@@ -166,7 +166,7 @@ std::vector<Result> measure_tools(Scope scope) {
             "replace", {{"file_path", "f.txt"}, {"old_string", k_marks[i]}, {"new_string", k_marks[1 - i]}});
     Samples read_floors, reads, replace_floors, replaces;
     const auto began = Clock::now();
-    for (std::size_t i = 0; i < k_warm_up + k_samples && ms_since(began) < k_budget_ms; ++i) {
+    for (std::size_t i = 0; i < k_warm_up + sized(k_samples) && ms_since(began) < k_budget_ms; ++i) {
         const auto plain_began = Clock::now();
         static_cast<void>(read_plainly(plain));
         const double read_ms = ms_since(plain_began) + product.round_trip_ms();
@@ -221,7 +221,7 @@ Result measure_grep() {
                                             "./"};
     Samples floors, products;
     const auto began = Clock::now();
-    for (std::size_t i = 0; i < k_searches + 1 && ms_since(began) < 2 * k_budget_ms; ++i) {
+    for (std::size_t i = 0; i < sized(k_searches) + 1 && ms_since(began) < 2 * k_budget_ms; ++i) {
         const double floor_ms = ripgrep_ms(product.workspace, plain);
         const double product_ms = product.call_ms(request);
         if (i == 0)

@@ -18,12 +18,15 @@
 namespace atl::bench {
 namespace {
 
-constexpr std::size_t k_file_bytes = 1024UL * 1024 * 1024;
 constexpr std::size_t k_rounds = 3;
 constexpr double k_bytes_a_mb = 1e6;
 constexpr int k_wait_seconds = 60;
 constexpr double k_least_of_nginx = 0.5;
 constexpr double k_least_of_relay = 0.8;
+
+std::size_t file_bytes() {
+    return sized(1024UL * 1024 * 1024);
+}
 
 /// A server that takes and gives the file at `target` over HTTP.
 struct Peer {
@@ -37,9 +40,9 @@ struct Peer {
     }
     void upload() const {
         const base::UniqueFd fd = connect_to(port, k_wait_seconds);
-        const std::string text = head("PUT", "Content-Length: " + std::to_string(k_file_bytes) + "\r\n");
+        const std::string text = head("PUT", "Content-Length: " + std::to_string(file_bytes()) + "\r\n");
         send_all(fd.get(), text.data(), text.size());
-        send_bytes(fd.get(), k_file_bytes);
+        send_bytes(fd.get(), file_bytes());
         receive_head(fd.get(), "20");
     }
     void download() const {
@@ -47,7 +50,7 @@ struct Peer {
         const std::string text = head("GET");
         send_all(fd.get(), text.data(), text.size());
         receive_head(fd.get(), "20");
-        receive_bytes(fd.get(), k_file_bytes);
+        receive_bytes(fd.get(), file_bytes());
     }
 };
 
@@ -86,9 +89,9 @@ void run_relay(Way way, const std::filesystem::path& file) {
     pair.theirs.reset();
     const base::UniqueFd fd = connect_to(listener.port, k_wait_seconds);
     if (way == Way::down)
-        receive_bytes(fd.get(), k_file_bytes);
+        receive_bytes(fd.get(), file_bytes());
     else
-        send_bytes(fd.get(), k_file_bytes);
+        send_bytes(fd.get(), file_bytes());
     ::shutdown(fd.get(), SHUT_WR);
     relay.wait();
     store.wait();
@@ -97,7 +100,7 @@ void run_relay(Way way, const std::filesystem::path& file) {
 double mb_s(const std::function<void()>& transfer) {
     const auto began = Clock::now();
     transfer();
-    return static_cast<double>(k_file_bytes) / k_bytes_a_mb / ms_since(began) * 1000;
+    return static_cast<double>(file_bytes()) / k_bytes_a_mb / ms_since(began) * 1000;
 }
 
 /// A sandbox with room for the file.
@@ -137,7 +140,7 @@ std::vector<Result> measure_transfer() {
     const auto file = relay_dir.path() / "big";
     Sampled up;
     Sampled down;
-    for (std::size_t round = 0; round < k_rounds; ++round) {
+    for (std::size_t round = 0; round < sized(k_rounds); ++round) {
         up.product.add(mb_s([&] { product.upload(); }));
         up.nginx.add(mb_s([&] { nginx.upload(); }));
         up.relay.add(mb_s([&] { run_relay(Way::up, file); }));

@@ -36,7 +36,7 @@ class Load {
         const auto deadline = began + std::chrono::milliseconds(static_cast<int>(window_ms) + 5'000);
         if (drive(connections_, requests_, on_response, deadline) != 0)
             throw std::runtime_error("a turn was not answered within 5 s");
-        if (window_ms > k_warm_up_ms)
+        if (window_ms > sized(k_warm_up_ms))
             turns_ += turns;
         return static_cast<double>(turns) / ms_since(began) * 1000;
     }
@@ -79,17 +79,17 @@ Result measure_turns(Scope scope) {
     std::optional<Product> product;
     if (has_product(scope))
         product.emplace();
-    floor_load.turns_per_s(k_warm_up_ms);
+    floor_load.turns_per_s(sized(k_warm_up_ms));
     if (product)
-        product->load.turns_per_s(k_warm_up_ms);
+        product->load.turns_per_s(sized(k_warm_up_ms));
     const double cpu_before_ms = product ? product->server.cpu_ms() : 0;
     Samples floors;
     Samples products;
     for (std::size_t window = 0; window < windows; ++window) {
         if (has_floor(scope))
-            floors.add(floor_load.turns_per_s(k_window_ms));
+            floors.add(floor_load.turns_per_s(sized(k_window_ms)));
         if (product)
-            products.add(product->load.turns_per_s(k_window_ms));
+            products.add(product->load.turns_per_s(sized(k_window_ms)));
     }
     result.more["windows"] = static_cast<double>(windows);
     if (product) {

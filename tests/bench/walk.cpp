@@ -12,18 +12,24 @@ namespace atl::bench {
 namespace {
 
 constexpr double k_longest_ms = 300'000;
-constexpr double k_walks_ms = 12'000;  // once the files are there
-constexpr std::size_t k_files = 1'000'000;
+constexpr double k_walks_ms = 12'000;    // once the files are there
+constexpr std::size_t k_folders = 1000;  // of 1,000 files
 constexpr double k_max_more_ms = 1;
 constexpr double k_us_a_ms = 1000;
 
-// Two loops of builtins, in folders of 1,000. The little memory keeps their inodes from staying in it: each
-// walk finds most of the tree on the disk alone.
+// Two loops of builtins. The little memory keeps the inodes from staying in it: each walk finds most of the
+// tree on the disk alone.
 constexpr const char* k_limits = R"({"memoryMb":512,"cpuPercent":200,"diskMb":65536,"maxProcesses":64})";
 constexpr const char* k_make_files =
-    "make() { for ((d=$1; d<1000; d+=2)); do mkdir $d; cd $d; for ((i=0; i<1000; i++)); do : >$i; done; cd "
+    "make() { for ((d=$1; d<FOLDERS; d+=2)); do mkdir $d; cd $d; for ((i=0; i<1000; i++)); do : >$i; done; "
+    "cd "
     "..; done; }; "
     "make 0 & make 1 & wait";
+
+std::string make_files(std::size_t folders) {
+    std::string command(k_make_files);
+    return command.replace(command.find("FOLDERS"), 7, std::to_string(folders));
+}
 
 nlohmann::json ask(const Server& server, std::string_view target) {
     Connection connection(server.port());
@@ -42,14 +48,15 @@ Result measure_walk() {
     const Until until(k_longest_ms);
     const Shared<Lateness> floor;
     const Child sleeper([&] { sleep_only(*floor, until); });
+    const std::size_t folders = sized(k_folders);
     const auto began = Clock::now();
-    const nlohmann::json message{{"content", k_make_files}};
+    const nlohmann::json message{{"content", make_files(folders)}};
     const Response turn = connection.exchange(server.request("POST", "/v1/conversations/" + id + "/messages",
                                                              message.dump(), Accept::event_stream));
     Server::check_turn(turn.status, turn.body);
-    result.more["files"] = static_cast<double>(k_files);
+    result.more["files"] = static_cast<double>(folders * 1000);
     result.more["made_in_ms"] = ms_since(began);
-    const Until walked(k_walks_ms);
+    const Until walked(sized(k_walks_ms));
     while (!walked.passed())
         ::poll(nullptr, 0, 100);
     const auto loop = ask(server, "/v1/system").at("loop").at("latenessUs");

@@ -115,7 +115,10 @@ void WebSocket::await(const std::function<bool(std::string_view payload)>& wante
     bool found = false;
     for (const std::string& payload : std::exchange(early_, {}))
         found = wanted(payload) || found;
-    while (!found) {
+    // Pings would let a deadline of each read never pass.
+    for (const auto began = Clock::now(); !found;) {
+        if (ms_since(began) > k_wait_seconds * 1000.0)
+            throw std::runtime_error("a WebSocket did not get the frame that it waited for");
         if (reader_.feed(receive_some(), [&](std::string_view payload) { found = wanted(payload) || found; }))
             send(k_pong);
     }

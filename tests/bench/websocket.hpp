@@ -66,7 +66,8 @@ class WebSocket {
     /// At most 125 bytes.
     void send_text(std::string_view text);
     void send_binary(std::string_view bytes);
-    /// Waits until a frame arrives that `wanted` likes, at most 30 s; gives what it was called with before.
+    /// Calls `wanted` with each payload that arrives, first with those that came with the handshake, until it
+    /// returns true. Throws after 30 s.
     void await(const std::function<bool(std::string_view payload)>& wanted);
     /// Takes what has arrived without waiting. Returns of how many turns the `done` was in it.
     std::size_t receive_done();
