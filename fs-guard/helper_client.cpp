@@ -120,7 +120,7 @@ void HelperClient::checkpoint(const std::filesystem::path& database, Done done) 
             without_answer(std::move(done)));
 }
 
-void HelperClient::find(const std::filesystem::path& database, const nlohmann::json& question,
+void HelperClient::find(const std::filesystem::path& database, const std::string& question,
                         Answered answered) {
     enqueue(Kind::find,
             nlohmann::json{{"op", "find"}, {"path", named(database)}, {"question", question}}.dump(),
@@ -218,19 +218,19 @@ void HelperClient::read_answers() {
         return lose_helper("the helper's answer is too long");
     await_answers();
     for (std::size_t end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
-        const auto answer = nlohmann::json::parse(input_.substr(0, end), nullptr, false);
+        auto answer = nlohmann::json::parse(input_.substr(0, end), nullptr, false);
         input_.erase(0, end + 1);
         if (queue_.empty() || !answer.is_object() ||
             answer.value("id", nlohmann::json()) != queue_.front().id)
             return lose_helper("the helper gave an answer that nobody asked for");
         if (!answer.contains("progress"))
-            return take_answer(answer);
+            return take_answer(std::move(answer));
         arm_deadline();
     }
 }
 
 // Last call of its handler: `done` may do anything, also destroy this client.
-void HelperClient::take_answer(const nlohmann::json& answer) {
+void HelperClient::take_answer(nlohmann::json answer) {
     const Request request = std::move(queue_.front());
     queue_.pop_front();
     on_its_way_ = false;
@@ -239,7 +239,7 @@ void HelperClient::take_answer(const nlohmann::json& answer) {
     durations_.add(std::chrono::steady_clock::now() - sent_at_);
     send_next();
     if (answer.value("ok", false)) {
-        request.done(answer);
+        request.done(std::move(answer));
         return;
     }
     const std::string reason = answer.value("error", "no reason given");

@@ -79,8 +79,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     void sync_log(const std::filesystem::path& database, Done done) override;
     void checkpoint(const std::filesystem::path& database, Done done) override;
     /// storage_failed, too, where the helper could not be started for some seconds.
-    void find(const std::filesystem::path& database, const nlohmann::json& question,
-              Answered answered) override;
+    void find(const std::filesystem::path& database, const std::string& question, Answered answered) override;
     void close_database(const std::filesystem::path& database, Done done) override;
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
@@ -118,7 +117,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     void arm_deadline();
     void await_answers();
     void read_answers();
-    void take_answer(const nlohmann::json& answer);
+    void take_answer(nlohmann::json answer);
     void lose_helper(const char* why);
     void end_helper();
     void restart_later();

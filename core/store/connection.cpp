@@ -16,10 +16,6 @@ bool is_damage(const SQLite::Exception& error) {
     const int code = error.getErrorCode() & 0xff;
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
-/// Two rows of one id, from before there were unique indexes.
-bool is_ambiguous(const SQLite::Exception& error) {
-    return (error.getErrorCode() & 0xff) == SQLITE_CONSTRAINT;
-}
 
 Error damaged(const std::filesystem::path& file, const char* advice, const std::string& what) {
     return {Errc::storage_failed, "the database " + file.string() + " is damaged (" + what + ")" + advice};
@@ -73,7 +69,7 @@ Error Connection::failure(const SQLite::Exception& error) {
 
 Error Connection::refusal(const std::filesystem::path& file, const char* advice,
                           const SQLite::Exception& error) {
-    if (is_damage(error) || is_ambiguous(error))
+    if (is_damage(error))
         return damaged(file, advice, error.what());
     return {Errc::storage_failed, "cannot open the database " + file.string() + ": " + error.what() +
                                       "; check that the folder is writable and the disk not full"};

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "core/base/limits.hpp"
+#include "core/store/record_text.hpp"
 #include "core/store/row_ids.hpp"
 
 namespace atl::store {
@@ -54,8 +56,8 @@ struct Finder::Page {
 Finder::Finder(SQLite::Database& database)
     : database_(database),
       log_ends_(database),
-      sandbox_(database, "SELECT * FROM sandboxes WHERE id = ?"),
-      by_key_(database, "SELECT * FROM conversations WHERE key = ?"),
+      sandbox_(database, select<sandbox::Record>(Columns::listed) + "sandboxes WHERE id = ?"),
+      by_key_(database, select<Record>(Columns::listed) + "conversations WHERE key = ?"),
       has_member_(database,
                   "SELECT 1 FROM metadata_members WHERE name = ? AND value = ? AND created_at = ? "
                   "AND key = ?"),
@@ -133,7 +135,7 @@ std::vector<ListPlace> Finder::find_active(const ListRange& range, std::size_t l
     return places;
 }
 
-ConversationList Finder::list(const ListRange& range) {
+ConversationList Finder::find(const ListRange& range) {
     Page page{range};
     std::vector<Walk> walks = walks_of(range.filter);
     std::size_t fewest = base::k_list_scan_items + 1;
@@ -165,8 +167,8 @@ void Finder::walk(const Walk& walk, const ListRange& range, Page& page) {
     const bool is_newest_first = range.order == ListOrder::newest_first;
     const std::string created_at = walk.place + ".created_at";
     const std::string key = walk.place + ".key";
-    std::string sql =
-        "SELECT c.* FROM " + walk.from + " WHERE " + walk.where + created_within(range.filter, walk.place);
+    std::string sql = select<Record>(Columns::listed, "c") + walk.from + " WHERE " + walk.where +
+                      created_within(range.filter, walk.place);
     if (range.from.key != 0)
         sql += " AND (" + created_at + ", " + key + ") " + (is_newest_first ? "<" : ">") + " (" +
                std::to_string(millis(range.from.created_at)) + ", " + std::to_string(range.from.key) + ")";
@@ -194,19 +196,21 @@ bool Finder::look(SQLite::Statement& row, Page& page) {
         page.found.next = page.last;
         return false;
     }
-    Record record = conversation_at(row);
+    Record record;
+    read_columns(row, record);
     page.last = place_of(record);
     page.seen_bytes += record.metadata.size();
     if (!matches_fields(page.range.filter, record, record.status) ||
         !has_members(page.range.filter, page.last))
         return true;
+    read_rest(row, record);
     log_ends_.set(record);
     page.bytes += record.metadata.size() + base::k_list_item_bytes;
     auto& item = page.found.items.emplace_back();
     Rows sandbox(sandbox_);
     sandbox->bind(1, record.sandbox_id);
     if (sandbox.next())
-        item.sandbox = sandbox_at(sandbox_, Environment::left_out);
+        item.sandbox = read_row<sandbox::Record>(sandbox_);
     item.record = std::move(record);
     return true;
 }
@@ -222,13 +226,13 @@ bool Finder::has_members(const ListFilter& filter, const ListPlace& place) {
     });
 }
 
-Listed<sandbox::Record> Finder::list_sandboxes(const conversation::SandboxRange& range) {
+Listed<sandbox::Record> Finder::find(const conversation::SandboxRange& range) {
     // A user's are few: the user's own, and those of conversations that have not ended (3).
     const char* const of_user =
         "s.key IN (SELECT key FROM sandboxes WHERE user_id = ?3 UNION ALL SELECT b.key FROM conversations c "
         "CROSS JOIN sandboxes b ON b.id = c.sandbox_id WHERE c.user_id = ?3 AND c.status <> 3) AND ";
     SQLite::Statement statement(
-        database_, std::string("SELECT s.* FROM sandboxes s ") +
+        database_, select<sandbox::Record>(Columns::listed, "s") + "sandboxes s " +
                        (range.user_id ? "WHERE " : "INDEXED BY present_sandboxes WHERE ") +
                        (range.user_id ? of_user : "") + "s.gone = 0 AND s.key > ?1 ORDER BY s.key LIMIT ?2");
     statement.bind(1, range.from_key);
@@ -245,21 +249,28 @@ Listed<sandbox::Record> Finder::list_sandboxes(const conversation::SandboxRange&
             break;
         }
         last = statement.getColumn(0).getInt64();
-        sandbox::Record record = sandbox_at(statement, Environment::left_out);
+        auto record = read_row<sandbox::Record>(statement);
         bytes += record.metadata.size() + base::k_list_item_bytes;
         listed.items.push_back(std::move(record));
     }
     return listed;
 }
 
-std::size_t Finder::count_open(const std::string& user_id, std::size_t limit) {
+std::size_t Finder::find(const OpenCount& count) {
     SQLite::Statement statement(database_,
                                 "SELECT count(*) FROM (SELECT 1 FROM conversations INDEXED BY "
                                 "open_conversations_by_user WHERE user_id = ?1 AND status <> 3 LIMIT ?2)");
-    statement.bind(1, user_id);
-    statement.bind(2, static_cast<std::int64_t>(limit));
+    statement.bind(1, count.user_id);
+    statement.bind(2, static_cast<std::int64_t>(count.limit));
     statement.executeStep();
     return unsigned_at(statement, 0);
+}
+
+std::string Finder::answer(const std::string& question) {
+    Question asked;
+    if (!read_json(nlohmann::json::parse(question), asked))
+        throw std::invalid_argument("this is no question");
+    return std::visit([this](const auto& each) { return json_text(find(each)); }, asked);
 }
 
 }  // namespace atl::store

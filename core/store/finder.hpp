@@ -22,15 +22,29 @@
 
 namespace atl::store {
 
+/// Asks how many conversations of a user have not ended; counts to `limit` at most.
+struct OpenCount {
+    std::string user_id;
+    std::size_t limit = 0;
+};
+/// Asks for the turns of a conversation.
+struct TurnsOf {
+    std::int64_t key = 0;
+};
+using Question = std::variant<conversation::ListRange, conversation::SandboxRange, OpenCount, TurnsOf>;
+
 class Finder {
   public:
     /// `database` has the tables of schema.hpp and outlives this.
     explicit Finder(SQLite::Database& database);
 
-    conversation::ConversationList list(const conversation::ListRange& range);
-    conversation::Listed<sandbox::Record> list_sandboxes(const conversation::SandboxRange& range);
-    std::size_t count_open(const std::string& user_id, std::size_t limit);
-    StoredTurns turns_of(std::int64_t key) { return turns_.read(key); }
+    conversation::ConversationList find(const conversation::ListRange& range);
+    conversation::Listed<sandbox::Record> find(const conversation::SandboxRange& range);
+    std::size_t find(const OpenCount& count);
+    StoredTurns find(const TurnsOf& turns) { return turns_.read(turns.key); }
+    /// The answer to the JSON text of a Question, as JSON text. For any other text it throws another
+    /// exception.
+    std::string answer(const std::string& question);
 
   private:
     using Values = std::vector<std::variant<std::int64_t, std::string>>;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "core/base/error.hpp"
 
@@ -15,9 +16,10 @@ class ListHelper {
     using Answered = std::function<void(base::Result<nlohmann::json>)>;
 
     virtual ~ListHelper() = default;
-    /// `question` and the answer as in list_text.hpp. Opens the database, and keeps it open. Errors:
-    /// storage_failed.
-    virtual void find(const std::filesystem::path& database, const nlohmann::json& question,
+    /// `question` is the text of a store::Question (finder.hpp). The answer is {"found": Finder::answer()},
+    /// or {"sqliteCode":N,"sqliteText":S} where SQLite met an error. Opens the database, and keeps it open.
+    /// Errors: storage_failed.
+    virtual void find(const std::filesystem::path& database, const std::string& question,
                       Answered answered) = 0;
     /// Closes what it has open. Errors: storage_failed.
     virtual void close_database(const std::filesystem::path& database,

@@ -15,8 +15,9 @@ ListReads::ListReads(base::Timers& timers, ListHelper& helper, SqliteStore& stor
       store_(store),
       database_(std::move(database)),
       self_(std::make_shared<ListReads*>(this)) {
-    store_.read_lists_by(
-        [this](const json& question, ListHelper::Answered answered) { ask(question, std::move(answered)); });
+    store_.read_lists_by([this](const std::string& question, ListHelper::Answered answered) {
+        ask(question, std::move(answered));
+    });
 }
 
 ListReads::~ListReads() {
@@ -25,7 +26,7 @@ ListReads::~ListReads() {
     store_.read_lists_by(nullptr);
 }
 
-void ListReads::ask(const json& question, ListHelper::Answered answered) {
+void ListReads::ask(const std::string& question, ListHelper::Answered answered) {
     timers_.cancel(std::exchange(closing_, 0));
     if (!is_shared_) {
         if (auto shared = store_.set_sharing(SqliteStore::Sharing::shared, SqliteStore::Sharer::lists);

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "core/base/clock.hpp"
 #include "core/store/list_helper.hpp"
@@ -27,7 +27,7 @@ class ListReads {
     static constexpr base::Millis k_shared_after_use{2000};
 
   private:
-    void ask(const nlohmann::json& question, ListHelper::Answered answered);
+    void ask(const std::string& question, ListHelper::Answered answered);
     void on_answer();
     void close();
 

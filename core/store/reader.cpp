@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/store/process_text.hpp"
+#include "core/store/record_text.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/rows.hpp"
 
@@ -17,21 +17,17 @@ using conversation::StoredConversation;
 
 Reader::Reader(SQLite::Database& database)
     : database_(database),
-      one_(database, "SELECT * FROM conversations WHERE id = ?"),
-      sandbox_(database, "SELECT * FROM sandboxes WHERE id = ?"),
+      one_(database, select<conversation::Record>() + "conversations WHERE id = ?"),
+      sandbox_(database, select<sandbox::Record>() + "sandboxes WHERE id = ?"),
       log_ends_(database),
-      kept_processes_(database, "SELECT id, spec FROM kept_processes WHERE id >= ? AND id < ? ORDER BY id") {}
+      kept_processes_(database, "SELECT * FROM kept_processes WHERE id >= ? AND id < ? ORDER BY id") {}
 
 std::optional<sandbox::Record> Reader::find_sandbox(const std::string& id) {
-    return find_sandbox(id, Environment::parsed);
-}
-
-std::optional<sandbox::Record> Reader::find_sandbox(const std::string& id, Environment environment) {
     Rows rows(sandbox_);
     rows->bindNoCopy(1, id);
     if (!rows.next())
         return std::nullopt;
-    return sandbox_at(*rows.operator->(), environment);
+    return read_row<sandbox::Record>(sandbox_);
 }
 
 std::optional<conversation::Record> Reader::find_record(const std::string& id) {
@@ -39,7 +35,7 @@ std::optional<conversation::Record> Reader::find_record(const std::string& id) {
     rows->bindNoCopy(1, id);
     if (!rows.next())
         return std::nullopt;
-    auto record = conversation_at(one_);
+    auto record = read_row<conversation::Record>(one_);
     log_ends_.set(record);
     return record;
 }
@@ -50,7 +46,7 @@ std::optional<conversation::ListedConversation> Reader::find_conversation(const 
         return std::nullopt;
     conversation::ListedConversation found;
     found.record = std::move(*record);
-    if (auto box = find_sandbox(found.record.sandbox_id, Environment::left_out))
+    if (auto box = find_sandbox(found.record.sandbox_id))
         found.sandbox = std::move(*box);
     return found;
 }
@@ -72,8 +68,9 @@ void Reader::load_kept_processes(StoredConversation& stored) {
     rows->bind(1, row_id(stored.record.key, 0));
     rows->bind(2, row_id(stored.record.key + 1, 0));
     while (rows.next()) {
-        const auto number = static_cast<std::uint32_t>(low_of(rows->getColumn(0).getInt64()));
-        stored.kept_processes.push_back({number, parse_process(rows->getColumn(1).getString())});
+        auto& process = stored.kept_processes.emplace_back();
+        process.number = static_cast<std::uint32_t>(low_of(rows->getColumn(0).getInt64()));
+        read_rest(kept_processes_, process.spec);
     }
 }
 
@@ -91,35 +88,28 @@ std::vector<Ending> Reader::find_ending(bool has_ended, std::size_t limit) {
     // The conditions are those of the two indexes, word for word. Left to itself SQLite may take the index by
     // status, and sort.
     SQLite::Statement statement(
-        database_, std::string("SELECT id, created_at, ttl_seconds FROM conversations INDEXED BY ") +
-                       (has_ended ? "ended_conversations WHERE status = 3"
-                                  : "conversations_by_end WHERE ttl_seconds > 0 AND status <> 3") +
-                       " ORDER BY created_at + 1000 * ttl_seconds LIMIT ?");
+        database_,
+        std::string("SELECT key, id, created_at, 1000 * ttl_seconds FROM conversations INDEXED BY ") +
+            (has_ended ? "ended_conversations WHERE status = 3"
+                       : "conversations_by_end WHERE ttl_seconds > 0 AND status <> 3") +
+            " ORDER BY created_at + 1000 * ttl_seconds LIMIT ?");
     Rows rows(statement);
     rows->bind(1, static_cast<std::int64_t>(limit));
     std::vector<Ending> found;
     while (rows.next())
-        found.push_back({rows->getColumn(0).getString(), wall(rows->getColumn(1).getInt64()),
-                         std::chrono::seconds(rows->getColumn(2).getInt64())});
+        read_columns(statement, found.emplace_back());
     return found;
-}
-
-/// Throws as conversation_at() does for a row that has it.
-Status Reader::checked_status(std::int64_t status) {
-    if (status >= 0 && status <= static_cast<std::int64_t>(conversation::k_all_statuses.back()))
-        return static_cast<Status>(status);
-    SQLite::Statement rows(database_, "SELECT * FROM conversations WHERE status = ? LIMIT 1");
-    rows.bind(1, status);
-    rows.executeStep();
-    return conversation_at(rows).status;
 }
 
 StartState Reader::load_start() {
     StartState state;
-    SQLite::Statement counts(database_, "SELECT status, count(*) FROM conversations GROUP BY status");
-    while (counts.executeStep())
-        state.by_status[checked_status(counts.getColumn(0).getInt64())] =
-            static_cast<std::size_t>(counts.getColumn(1).getInt64());
+    SQLite::Statement counts(database_, "SELECT key, status, count(*) FROM conversations GROUP BY status");
+    while (counts.executeStep()) {
+        Status status{};
+        if (!read_column(counts.getColumn(1), status, {}))
+            refuse<conversation::Record>(counts, "status", counts.getColumn(1).getString());
+        state.by_status[status] = unsigned_at(counts, 2);
+    }
     // 0, 1 and 3 are starting, active and ended.
     SQLite::Statement unfinished(database_,
                                  "SELECT id FROM conversations WHERE status IN (0, 1) UNION ALL "
@@ -133,17 +123,18 @@ StartState Reader::load_start() {
     while (open_turns.executeStep())
         state.unfinished.push_back(open_turns.getColumn(0).getString());
     // The conditions are those of the indexes, word for word.
-    SQLite::Statement standalone(database_,
-                                 "SELECT * FROM sandboxes INDEXED BY standalone_sandboxes WHERE "
-                                 "conversation_id = '' AND gone = 0 ORDER BY key");
+    SQLite::Statement standalone(database_, select<sandbox::Record>() +
+                                                "sandboxes INDEXED BY standalone_sandboxes WHERE "
+                                                "conversation_id IS NULL AND gone = 0 ORDER BY key");
     while (standalone.executeStep())
-        state.standalone.push_back(sandbox_at(standalone, Environment::parsed));
+        state.standalone.push_back(read_row<sandbox::Record>(standalone));
     SQLite::Statement abandoned(database_,
-                                "SELECT * FROM sandboxes INDEXED BY present_sandboxes WHERE gone = 0 AND "
-                                "conversation_id > '' AND NOT EXISTS (SELECT 1 FROM "
-                                "conversations WHERE conversations.id = sandboxes.conversation_id)");
+                                select<sandbox::Record>(Columns::listed) +
+                                    "sandboxes INDEXED BY present_sandboxes WHERE gone = 0 AND "
+                                    "conversation_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+                                    "conversations WHERE conversations.id = sandboxes.conversation_id)");
     while (abandoned.executeStep())
-        state.abandoned.push_back(sandbox_at(abandoned, Environment::left_out));
+        state.abandoned.push_back(read_row<sandbox::Record>(abandoned));
     SQLite::Statement present(database_,
                               "SELECT count(*) FROM sandboxes INDEXED BY present_sandboxes WHERE gone = 0");
     present.executeStep();
@@ -156,12 +147,10 @@ StartState Reader::load_start() {
 void Reader::find_preview_numbers(StartState& state) {
     SQLite::Statement rows(database_,
                            "SELECT number, CASE WHEN EXISTS (SELECT 1 FROM sandboxes WHERE "
-                           "id = sandbox_id AND gone = 0) THEN sandbox_id ELSE '' END, freed, stale FROM "
+                           "id = sandbox_id AND gone = 0) THEN sandbox_id END, freed, stale FROM "
                            "preview_numbers");
     while (rows.executeStep())
-        state.preview_numbers.push_back({static_cast<std::uint16_t>(rows.getColumn(0).getInt()),
-                                         rows.getColumn(1).getString(), unsigned_at(rows, 2),
-                                         rows.getColumn(3).getInt() != 0});
+        read_columns(rows, state.preview_numbers.emplace_back(), 0);
     find_resting_previews(state);
 }
 

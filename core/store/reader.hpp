@@ -33,9 +33,7 @@ class Reader {
     std::vector<conversation::Ending> find_ending(bool has_ended, std::size_t limit);
 
   private:
-    std::optional<sandbox::Record> find_sandbox(const std::string& id, Environment environment);
     std::optional<conversation::Record> find_record(const std::string& id);
-    conversation::Status checked_status(std::int64_t status);
     void load_kept_processes(conversation::StoredConversation& stored);
     void find_left_events(conversation::StartState& state);
     void find_resting_previews(conversation::StartState& state);

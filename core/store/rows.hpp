@@ -1,5 +1,4 @@
-// Rows of the conversations' database as values. Internal to core/store. Throws SQLite::Exception, also for a
-// row that no server wrote: the file may be a restored or a copied one.
+// Steps through rows, and the ends of logs. Internal to core/store. Throws SQLite::Exception.
 #pragma once
 
 #include <SQLiteCpp/Database.h>
@@ -8,7 +7,6 @@
 #include <cstdint>
 
 #include "core/conversation/types.hpp"
-#include "core/sandbox/types.hpp"
 
 namespace atl::store {
 
@@ -43,12 +41,5 @@ class LogEnds {
 };
 
 std::uint64_t unsigned_at(SQLite::Statement& row, int column);
-
-/// Of a row with all columns of `conversations`; what the log says is left out: last_seq, last_turn.
-conversation::Record conversation_at(SQLite::Statement& row);
-
-enum class Environment : std::uint8_t { left_out, parsed };
-/// Of a row that begins with all columns of `sandboxes`.
-sandbox::Record sandbox_at(SQLite::Statement& row, Environment environment);
 
 }  // namespace atl::store

@@ -12,13 +12,10 @@
 
 #include "core/store/connection.hpp"
 #include "core/store/database_files.hpp"
-#include "core/store/env_text.hpp"
 #include "core/store/finder.hpp"
-#include "core/store/list_text.hpp"
 #include "core/store/log_purge.hpp"
-#include "core/store/ports_text.hpp"
-#include "core/store/process_text.hpp"
 #include "core/store/reader.hpp"
+#include "core/store/record_text.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
 
@@ -64,21 +61,31 @@ struct SqliteStore::Impl : Connection {
         if (committed)
             committed(log_bytes());
     }
-    void apply(const PutConversation& write);
-    void apply(const EraseConversation& write);
-    void apply(const PutSandbox& write);
-    void apply(const EraseSandbox& write);
+    void apply(const PutConversation& write) { put(*put_conversation, write.record); }
+    void apply(const EraseConversation& write) {
+        run(*erase_conversation, write.key);
+        run(*erase_processes, row_id(write.key, 0), row_id(write.key + 1, 0));
+    }
+    void apply(const PutSandbox& write) { put(*put_sandbox, write.record); }
+    void apply(const EraseSandbox& write) { run(*erase_sandbox, write.id); }
     void apply(const PutTurn& write);
-    void apply(const PutKeptProcess& write);
-    void apply(const EraseKeptProcess& write);
+    void apply(const PutKeptProcess& write) {
+        run(*put_process, row_id(write.key, write.process.number), rest_text(write.process.spec));
+    }
+    void apply(const EraseKeptProcess& write) {
+        const std::int64_t id = row_id(write.key, write.number);
+        run(*erase_processes, id, id + 1);
+    }
     void apply(const PutPreviewNumber& write);
-    void apply(const AppendEvent& write);
+    void apply(const AppendEvent& write) {
+        const conversation::Event& event = *write.event;
+        run(*append_event, row_id(write.key, event.seq), event.type, event.turn, event.json);
+    }
     /// The answer of one of the reader's calls.
     template <class Call>
     auto read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))>;
-    template <class T, class Look>
-    void find_with(ReadDone<T> done, const nlohmann::json& question, Look look,
-                   T (*take)(const nlohmann::json&));
+    template <class T, class Asked>
+    void find_with(ReadDone<T> done, const Asked& asked);
 
     OpenedFiles opened;
     std::optional<Error> lost;  // while a file is not where it was opened
@@ -95,32 +102,14 @@ struct SqliteStore::Impl : Connection {
 };
 
 void SqliteStore::Impl::prepare() {
-    const auto statement = [&](const char* sql) {
+    const auto statement = [&](const std::string& sql) {
         return std::make_unique<SQLite::Statement>(database, sql);
     };
     begin = statement("BEGIN IMMEDIATE");
     end = statement("COMMIT");
-    // An update leaves the indexes alone whose columns do not change.
-    put_conversation = statement(
-        "INSERT INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE "
-        "SET "
-        "title = excluded.title, metadata = excluded.metadata, status = excluded.status, reason = "
-        "excluded.reason, "
-        "idle_seconds = excluded.idle_seconds, ttl_seconds = excluded.ttl_seconds, "
-        "last_active_at = excluded.last_active_at, first_seq = excluded.first_seq, "
-        "read_before_edit = excluded.read_before_edit");
+    put_conversation = statement(put_sql<conversation::Record>("key"));
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
-    put_sandbox = statement(
-        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE "
-        "SET "
-        "conversation_id = excluded.conversation_id, "
-        "generation = excluded.generation, network = excluded.network, memory_mb = excluded.memory_mb, "
-        "cpu_percent = excluded.cpu_percent, disk_mb = excluded.disk_mb, "
-        "max_processes = excluded.max_processes, env = excluded.env, metadata = excluded.metadata, "
-        "created_at = excluded.created_at, ttl_seconds = excluded.ttl_seconds, gone = excluded.gone, "
-        "max_sockets = excluded.max_sockets, max_open_files = excluded.max_open_files, "
-        "preview_access = excluded.preview_access, preview_wake = excluded.preview_wake, "
-        "preview_ports = excluded.preview_ports, tmp_mb = excluded.tmp_mb");
+    put_sandbox = statement(put_sql<sandbox::Record>("id"));
     erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
     put_process = statement("INSERT OR REPLACE INTO kept_processes VALUES (?,?)");
@@ -128,9 +117,7 @@ void SqliteStore::Impl::prepare() {
     put_number = statement("INSERT OR REPLACE INTO preview_numbers VALUES (?,?,?,?)");
     append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
     read = statement("SELECT id, type, turn, json FROM events WHERE id > ? AND id < ? ORDER BY id");
-    find = statement(
-        "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
-        "WHERE idempotency_key = ? AND id >= ? AND id < ?");
+    find = statement("SELECT * FROM turns WHERE idempotency_key = ? AND id >= ? AND id < ?");
     purge.emplace(database);
     reader.emplace(database);
     finder.emplace(database);
@@ -162,8 +149,8 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
         return whole.error();
     try {
         auto impl = std::make_unique<Impl>(file);
-        if (auto migrated = migrate(impl->database); !migrated)
-            return migrated.error();
+        if (auto prepared = prepare_schema(impl->database); !prepared)
+            return prepared.error();
         impl->prepare();
         impl->opened = OpenedFiles(file);
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
@@ -221,10 +208,6 @@ void SqliteStore::commit(conversation::WriteBatchPtr batch, conversation::Commit
 }
 
 Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
-    const auto run = [](SQLite::Statement& statement) {
-        statement.reset();
-        statement.exec();
-    };
     if (auto allowed = usable(); !allowed)
         return allowed;
     try {
@@ -239,147 +222,22 @@ Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
     }
 }
 
-void SqliteStore::Impl::apply(const PutConversation& write) {
-    const auto& record = write.record;
-    SQLite::Statement& s = *put_conversation;
-    s.reset();
-    s.bind(1, record.key);
-    s.bindNoCopy(2, record.id);
-    s.bindNoCopy(3, record.agent);
-    if (record.user_id)
-        s.bindNoCopy(4, *record.user_id);
-    else
-        s.bind(4);
-    s.bindNoCopy(5, record.metadata);
-    s.bindNoCopy(6, record.sandbox_id);
-    s.bind(7, static_cast<int>(record.status));
-    s.bind(8, static_cast<int>(record.reason));
-    s.bind(9, record.idle_seconds);
-    s.bind(10, record.ttl_seconds);
-    s.bind(11, millis(record.created_at));
-    s.bind(12, millis(record.last_active_at));
-    s.bind(13, static_cast<std::int64_t>(record.first_seq));
-    s.bindNoCopy(14, record.title);
-    if (record.create_key.empty()) {
-        s.bind(15);
-        s.bind(16);
-    } else {
-        s.bindNoCopy(15, record.create_key);
-        s.bindNoCopy(16, record.create_digest);
-    }
-    s.bind(17, record.tools.read_before_edit ? 1 : 0);
-    s.exec();
-}
-
-void SqliteStore::Impl::apply(const EraseConversation& write) {
-    erase_conversation->reset();
-    erase_conversation->bind(1, write.key);
-    erase_conversation->exec();
-    erase_processes->reset();
-    erase_processes->bind(1, row_id(write.key, 0));
-    erase_processes->bind(2, row_id(write.key + 1, 0));
-    erase_processes->exec();
-}
-
-void SqliteStore::Impl::apply(const PutSandbox& write) {
-    const auto& record = write.record;
-    const std::string env = env_text(record.env);
-    SQLite::Statement& s = *put_sandbox;
-    s.reset();
-    s.bind(1);  // a new row gets the next key
-    s.bindNoCopy(2, record.id);
-    s.bindNoCopy(3, record.conversation_id);
-    s.bind(4, record.generation);
-    s.bind(5, static_cast<int>(record.network));
-    s.bind(6, record.limits.memory_mb);
-    s.bind(7, record.limits.cpu_percent);
-    s.bind(8, record.limits.disk_mb);
-    s.bind(9, record.limits.max_processes);
-    s.bindNoCopy(10, env);
-    s.bind(11, record.metadata.empty() ? std::string("{}") : record.metadata);
-    s.bind(12, millis(record.created_at));
-    s.bind(13, record.ttl_seconds);
-    s.bind(14, record.gone ? 1 : 0);
-    s.bind(15, record.limits.max_sockets);
-    s.bind(16, record.limits.max_open_files);
-    if (record.user_id)
-        s.bindNoCopy(17, *record.user_id);
-    else
-        s.bind(17);
-    s.bind(18, static_cast<int>(record.preview.access));
-    if (record.preview.wake)
-        s.bind(19, *record.preview.wake ? 1 : 0);
-    else
-        s.bind(19);
-    s.bind(20, ports_text(record.preview.ports));
-    s.bind(21, record.limits.tmp_mb);
-    s.exec();
-}
-
-void SqliteStore::Impl::apply(const EraseSandbox& write) {
-    erase_sandbox->reset();
-    erase_sandbox->bindNoCopy(1, write.id);
-    erase_sandbox->exec();
-}
-
 void SqliteStore::Impl::apply(const PutTurn& write) {
-    const auto& record = write.record;
-    SQLite::Statement& s = *put_turn;
-    s.reset();
-    s.bind(1, row_id(record.conversation_key, record.turn));
-    if (record.idempotency_key.empty())
-        s.bind(2);
-    else
-        s.bindNoCopy(2, record.idempotency_key);
-    s.bindNoCopy(3, record.content_digest);
-    s.bind(4, static_cast<std::int64_t>(record.first_seq));
-    s.bind(5, static_cast<std::int64_t>(record.last_seq));
-    s.bind(6, static_cast<std::int64_t>(record.bytes));
-    s.exec();
-}
-
-void SqliteStore::Impl::apply(const PutKeptProcess& write) {
-    const std::string spec = process_text(write.process.spec);
-    put_process->reset();
-    put_process->bind(1, row_id(write.key, write.process.number));
-    put_process->bindNoCopy(2, spec);
-    put_process->exec();
-}
-
-void SqliteStore::Impl::apply(const EraseKeptProcess& write) {
-    const std::int64_t id = row_id(write.key, write.number);
-    erase_processes->reset();
-    erase_processes->bind(1, id);
-    erase_processes->bind(2, id + 1);
-    erase_processes->exec();
+    put_turn->reset();
+    put_turn->bind(1, row_id(write.record.conversation_key, write.record.turn));
+    bind_columns(*put_turn, 2, write.record);
+    put_turn->exec();
 }
 
 void SqliteStore::Impl::apply(const PutPreviewNumber& write) {
     put_number->reset();
-    put_number->bind(1, static_cast<int>(write.row.number));
-    put_number->bindNoCopy(2, write.row.sandbox_id);
-    put_number->bind(3, static_cast<std::int64_t>(write.row.freed));
-    put_number->bind(4, write.row.is_stale ? 1 : 0);
+    bind_columns(*put_number, 1, write.row);
     put_number->exec();
-}
-
-void SqliteStore::Impl::apply(const AppendEvent& write) {
-    SQLite::Statement& s = *append_event;
-    s.reset();
-    s.bind(1, row_id(write.key, write.event->seq));
-    s.bind(2, static_cast<int>(write.event->type));
-    s.bind(3, static_cast<std::int64_t>(write.event->turn));
-    s.bindNoCopy(4, write.event->json);
-    s.exec();
 }
 
 Result<Purged> SqliteStore::purge_log(std::int64_t key, std::uint64_t below_seq, PurgeBound bound) {
     if (auto allowed = usable(); !allowed)
         return allowed.error();
-    const auto run = [](SQLite::Statement& statement) {
-        statement.reset();
-        statement.exec();
-    };
     try {
         run(*impl_->begin);
         const Purged purged = impl_->purge->remove(key, below_seq, bound);
@@ -420,7 +278,7 @@ void SqliteStore::load(const std::string& id,
             turns->move_to(*stored);
             done(std::optional(std::move(*stored)));
         },
-        question_of_turns(key), [this, key] { return impl_->finder->turns_of(key); }, turns_in);
+        TurnsOf{key});
 }
 
 void SqliteStore::find_conversation(const std::string& id,
@@ -433,32 +291,28 @@ void SqliteStore::find_created(const std::string& create_key,
     done(impl_->read_with([&](Reader& reader) { return reader.find_created(create_key); }));
 }
 
-/// The answer to a read of many rows: as `look` finds it in this process, or as `take` reads the helper's
-/// answer, which opens the file that has the database's name: not where that is another one.
-template <class T, class Look>
-void SqliteStore::Impl::find_with(ReadDone<T> done, const nlohmann::json& question, Look look,
-                                  T (*take)(const nlohmann::json&)) {
+/// The answer to a read of many rows, from `finder` or from the helper, which opens the file that has the
+/// database's name: not where that is another one.
+template <class T, class Asked>
+void SqliteStore::Impl::find_with(ReadDone<T> done, const Asked& asked) {
     if (!lists_asked || lost)
         return done([&]() -> Result<T> {
             try {
-                return look();
+                return finder->find(asked);
             } catch (const SQLite::Exception& error) {
                 return failure(error);
             }
         }());
-    lists_asked(question, [this, done = std::move(done), take](Result<nlohmann::json> answer) {
-        done([&]() -> Result<T> {
-            if (!answer)
-                return answer.error();
-            try {
-                check_answer(*answer);
-                return take(*answer);
-            } catch (const SQLite::Exception& error) {
-                return failure(error);
-            } catch (const nlohmann::json::exception& error) {
-                return Error(Errc::storage_failed, error.what());
-            }
-        }());
+    lists_asked(json_text(Question(asked)), [this,
+                                             done = std::move(done)](const Result<nlohmann::json>& answer) {
+        if (!answer)
+            return done(answer.error());
+        T found{};
+        if (const auto text = answer->find("sqliteText"); text != answer->end())
+            return done(failure(SQLite::Exception(text->get<std::string>(), answer->value("sqliteCode", 0))));
+        if (!read_json(answer->value("found", nlohmann::json()), found))
+            return done(Error(Errc::storage_failed, "the helper's answer to a read is none"));
+        done(std::move(found));
     });
 }
 
@@ -467,21 +321,16 @@ void SqliteStore::read_lists_by(ListsAsked ask) {
 }
 
 void SqliteStore::list(const conversation::ListRange& range, ReadDone<conversation::ConversationList> done) {
-    impl_->find_with(
-        std::move(done), question_of(range), [&] { return impl_->finder->list(range); }, conversations_in);
+    impl_->find_with(std::move(done), range);
 }
 
 void SqliteStore::list_sandboxes(const conversation::SandboxRange& range,
                                  ReadDone<conversation::Listed<sandbox::Record>> done) {
-    impl_->find_with(
-        std::move(done), question_of(range), [&] { return impl_->finder->list_sandboxes(range); },
-        sandboxes_in);
+    impl_->find_with(std::move(done), range);
 }
 
 void SqliteStore::count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) {
-    impl_->find_with(
-        std::move(done), question_of(user_id, limit),
-        [&] { return impl_->finder->count_open(user_id, limit); }, count_in);
+    impl_->find_with(std::move(done), OpenCount{user_id, limit});
 }
 
 void SqliteStore::find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) {
@@ -530,11 +379,7 @@ Result<TurnRecord> SqliteStore::turn_of(std::int64_t key, const std::string& ide
         if (row.executeStep()) {
             turn.conversation_key = key;
             turn.turn = low_of(row.getColumn(0).getInt64());
-            turn.idempotency_key = row.getColumn(1).getString();
-            turn.content_digest = row.getColumn(2).getString();
-            turn.first_seq = static_cast<std::uint64_t>(row.getColumn(3).getInt64());
-            turn.last_seq = static_cast<std::uint64_t>(row.getColumn(4).getInt64());
-            turn.bytes = static_cast<std::uint64_t>(row.getColumn(5).getInt64());
+            read_columns(row, turn);
         }
         row.reset();
         return turn;

@@ -74,8 +74,8 @@ class SqliteStore final : public conversation::Store {
 
     /// Has list(), list_sandboxes(), count_open() and load() answered by this, later from the loop; null:
     /// from inside the call again. A load of a conversation that is not there is answered at once. Questions
-    /// and answers as in list_text.hpp.
-    using ListsAsked = std::function<void(const nlohmann::json& question, ListHelper::Answered answered)>;
+    /// and answers as in list_helper.hpp.
+    using ListsAsked = std::function<void(const std::string& question, ListHelper::Answered answered)>;
     void read_lists_by(ListsAsked ask);
 
     /// Called at the end of each commit, also of a purge, with the size of the write-ahead log in bytes, from

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/limits.hpp"
+#include "core/store/record_text.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/rows.hpp"
 #include "core/store/turn_sql.hpp"
@@ -109,16 +110,8 @@ void TurnReader::read_turns(std::int64_t key, std::uint64_t first_seq, StoredTur
     rows->bind(2, row_id(key + 1, 0));
     rows->bind(3, static_cast<std::int64_t>(first_seq));
     while (rows.next()) {
-        TurnRecord turn;
-        turn.conversation_key = key;
-        turn.turn = low_of(rows->getColumn(0).getInt64());
-        turn.first_seq = unsigned_at(turns_, 1);
-        turn.last_seq = unsigned_at(turns_, 2);
-        turn.bytes = unsigned_at(turns_, 3);
-        if (turn.last_seq == 0) {
-            turn.idempotency_key = rows->getColumn(4).isNull() ? "" : rows->getColumn(4).getString();
-            turn.content_digest = rows->getColumn(5).getString();
-        }
+        TurnRecord turn{.conversation_key = key, .turn = low_of(rows->getColumn(0).getInt64())};
+        read_columns(turns_, turn);
         series.add(std::move(turn));
     }
 }
@@ -140,15 +133,9 @@ void TurnReader::read_unrecorded(std::int64_t key, std::uint64_t first_seq, Stor
     rows->bind(2, row_id(key + 1, 0));
     rows->bind(3, static_cast<std::int64_t>(recorded_turn));
     rows->bind(4, static_cast<int>(conversation::EventType::done));
-    while (rows.next()) {
-        LoggedTurn logged;
-        logged.turn = unsigned_at(unrecorded_, 0);
-        logged.first_seq = low_of(rows->getColumn(1).getInt64());
-        logged.last_seq = low_of(rows->getColumn(2).getInt64());
-        logged.done = rows->getColumn(3).getInt() != 0;
-        logged.bytes = unsigned_at(unrecorded_, 4);
-        found.unrecorded.push_back(logged);
-    }
+    rows->bind(5, k_max_seq);
+    while (rows.next())
+        read_columns(unrecorded_, found.unrecorded.emplace_back(), 0);
 }
 
 void TurnReader::read_open_bytes(std::int64_t key, std::uint64_t first_seq, StoredTurns& found) {

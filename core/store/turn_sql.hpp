@@ -11,7 +11,8 @@ inline constexpr char k_turn_sums_sql[] =
     "SELECT count(*), sum(bytes) FROM turns "
     "WHERE id >= ?1 AND id < ?2 AND (last_seq = 0 OR last_seq >= ?3)";
 inline constexpr char k_turns_sql[] =
-    "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns "
+    "SELECT id, CASE WHEN last_seq = 0 THEN idempotency_key END, CASE WHEN last_seq = 0 THEN content_digest "
+    "END, first_seq, last_seq, bytes FROM turns "
     "WHERE id >= ?1 AND id < ?2 AND (last_seq = 0 OR last_seq >= ?3) ORDER BY id";
 // ?3 is how many at the most. Of a cut log the last one stays, and those that ended at ?4 or later. Turns end
 // in their order, so no more than ?3 are looked at.
@@ -25,9 +26,9 @@ inline constexpr char k_remove_cut_turns_sql[] =
 inline constexpr char k_purged_events_sql[] =
     "SELECT id, length(CAST(json AS BLOB)) FROM events WHERE id >= ? AND id < ? ORDER BY id";
 inline constexpr char k_remove_events_sql[] = "DELETE FROM events WHERE id >= ? AND id < ?";
-// Between two ids of events; ?3 is a turn, ?4 EventType::done.
+// Between two ids of events; ?3 is a turn, ?4 EventType::done, ?5 k_max_seq.
 inline constexpr char k_unrecorded_sql[] =
-    "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "
+    "SELECT turn, min(id) & ?5, max(id) & ?5, sum(length(CAST(json AS BLOB))), max(type = ?4) "
     "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn";
 inline constexpr char k_open_bytes_sql[] =
     "SELECT sum(length(CAST(json AS BLOB))) FROM events WHERE id > ? AND id < ?";

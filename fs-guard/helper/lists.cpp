@@ -1,12 +1,12 @@
 #include "fs-guard/helper/lists.hpp"
 
 #include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "core/base/json_writer.hpp"
 #include "core/store/finder.hpp"
-#include "core/store/list_text.hpp"
 
 namespace atl::helper {
 namespace {
@@ -30,15 +30,23 @@ std::unique_ptr<OpenDatabase> open_database;
 
 }  // namespace
 
-nlohmann::json find(const std::string& database, const nlohmann::json& question) {
+std::string find(const std::string& database, const std::string& question) {
+    std::string members;
+    base::JsonWriter out(members);
     if (!open_database || open_database->name != database) {
         open_database.reset();
         open_database = std::make_unique<OpenDatabase>(database);
     }
-    auto answer = store::answer(*open_database->finder, question);
-    if (answer.contains("sqliteCode"))
+    try {
+        out.key("found").raw(open_database->finder->answer(question));
+    } catch (const SQLite::Exception& error) {
         open_database.reset();
-    return answer;
+        out.key("sqliteCode")
+            .raw(std::to_string(error.getErrorCode()))
+            .key("sqliteText")
+            .string(error.what());
+    }
+    return members;
 }
 
 void close_database() {

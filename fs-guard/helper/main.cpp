@@ -6,7 +6,8 @@
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
 //   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also the deleted files that the processes hold;
 //                                                            without members: all processes below the pid
-//   {"id":N,"op":"find","path":P,"question":Q}               P the database, Q as in core/store/list_text.hpp
+//   {"id":N,"op":"find","path":P,"question":Q}               P the database, Q as in
+//   core/store/list_helper.hpp
 //   {"id":N,"op":"close","path":P}                           the database of the last find
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
 // Before the answer to a removal, a measurement or an inspection: {"id":N,"progress":STEPS}, each second
@@ -102,11 +103,6 @@ json answer(const json& request) {
         return answer_sync_log(path);
     if (op == "checkpoint")
         return answer_checkpoint(path);
-    if (op == "find") {
-        json found = atl::helper::find(path, request.at("question"));
-        found["ok"] = true;
-        return found;
-    }
     if (op == "close") {
         atl::helper::close_database();
         return {{"ok", true}};
@@ -114,19 +110,22 @@ json answer(const json& request) {
     return {{"ok", false}, {"error", "unknown op"}};
 }
 
-json handle(const std::string& line) {
+std::string handle(const std::string& line) {
     json reply;
     json id = nullptr;
     try {
         const json request = json::parse(line);
         id = request.value("id", json());
         atl::helper::begin_progress(id.dump());
+        if (request.at("op") == "find")
+            return "{\"id\":" + id.dump() + ",\"ok\":true," +
+                   atl::helper::find(request.at("path"), request.at("question")) + "}";
         reply = answer(request);
     } catch (const std::exception& error) {
         reply = {{"ok", false}, {"error", error.what()}};
     }
     reply["id"] = id;
-    return reply;
+    return reply.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -136,6 +135,6 @@ int main() {
     std::signal(SIGHUP, SIG_IGN);
     std::string line;
     while (std::getline(std::cin, line))
-        std::cout << handle(line).dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;
+        std::cout << handle(line) << '\n' << std::flush;
     return 0;
 }

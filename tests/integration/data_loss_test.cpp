@@ -1,5 +1,6 @@
 // A database that is missing, old, replaced or damaged: no workspace is ever removed for it, and the operator
 // is told the remedy. ATOLL_TEST_FULL=1 makes the drill of kills as long as a release needs it.
+#include <SQLiteCpp/Database.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -344,8 +345,53 @@ TEST_CASE("A backup made while the server works is restored as README.md says, a
     CHECK(orphans(dir.path()).size() == 2);
 }
 
+TEST_CASE(
+    "A database of an older server and its backup are refused, and the page says how to keep the files") {
+    const TempDir dir;
+    const TempDir aside;
+    const std::vector<std::pair<std::string, std::string>> names{
+        {"atolld", (binaries(Privilege::as_started) / "atolld").string()},
+        {"/var/lib/atoll/data", dir.path().string()},
+        {"/var/backups", aside.path().string()},
+        {"/var/lib/atoll/old", (aside.path() / "old").string()}};
+    const auto run = [](const std::vector<std::string>& lines) {
+        std::string command;
+        for (const std::string& line : lines)
+            command += line + '\n';
+        INFO(command);
+        REQUIRE(std::system((command + " 2>/dev/null").c_str()) == 0);
+    };
+    const auto restore = commands_of("Backup and restore", names);
+    {
+        ServerProcess server(in(dir));
+        ApiClient api(server);
+        create_with_note(api, "kept");
+        run({restore[0]});
+        CHECK(server.stop() == 0);
+    }
+    for (const fs::path& file : {dir.path() / "atoll.db", aside.path() / "atoll.db"})
+        SQLite::Database(file.string(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 12");
+    for (int again = 0; again < 2; ++again) {
+        check_refusal(run_in(dir.path(), {"--listen", "127.0.0.1:0"}),
+                      {"older server (schema 12, this one knows 13)", "atoll.db* away", "--adopt-orphans",
+                       "docs/operations/backup.md"});
+        CHECK(orphans(dir.path()).empty());
+        run({restore[1], restore[2], restore[3]});
+    }
+    run(commands_of("Upgrade", names));
+    CHECK_FALSE(fs::exists(dir.path() / "atoll.db"));
+    check_refusal(run_in(dir.path(), {"--listen", "127.0.0.1:0"}), {"atoll.db is missing", "1 workspaces"});
+    CHECK(ServerProcess(in(dir, {"--adopt-orphans"})).stop() == 0);
+    REQUIRE(orphans(dir.path()).size() == 1);
+    const RunResult adopted = run_in(dir.path(), {"orphans", "adopt", *orphans(dir.path()).begin()});
+    INFO(adopted.output);
+    REQUIRE(adopted.status == 0);
+    const ServerProcess server(in(dir));
+    ApiClient api(server);
+    CHECK(api.message(id_in(adopted.output), "cat note").output == "kept\n");
+}
+
 // Over 5 s: four servers are started.
-// The same as a start that was killed after it had brought an older database to the present form.
 TEST_CASE("Facts of the host that are lost are made anew from the owners of the workspaces") {
     const TempDir dir;
     const auto owner = [&](const Json& made) {

@@ -12,30 +12,29 @@
 
 #include "core/store/finder.hpp"
 #include "core/store/list_helper.hpp"
-#include "core/store/list_text.hpp"
 
 namespace atl::test {
 
 /// Reads over a connection of its own, as atoll-helper does; answers when it is told to.
 class ListReading final : public store::ListHelper {
   public:
-    void find(const std::filesystem::path& database, const nlohmann::json& question,
+    void find(const std::filesystem::path& database, const std::string& question,
               Answered answered) override {
         asked.push_back([this, database, question, answered = std::move(answered)] {
             using nlohmann::json;
             if (is_dead)
                 return answered(base::Error(base::Errc::storage_failed, "the helper died of this request"));
+            json answer;
             try {
                 if (!opened)
                     opened.emplace(database.string(), SQLite::OPEN_READONLY);
-                store::Finder finder(*opened);
-                // As a line of text on its way.
-                const std::string line = store::answer(finder, json::parse(question.dump())).dump();
-                answer_bytes = line.size();
-                answered(json::parse(line));
+                const std::string found = store::Finder(*opened).answer(question);
+                answer_bytes = found.size();
+                answer = {{"found", json::parse(found)}};
             } catch (const SQLite::Exception& error) {
-                answered(base::Error(base::Errc::storage_failed, error.what()));
+                answer = {{"sqliteCode", error.getErrorCode()}, {"sqliteText", error.what()}};
             }
+            answered(std::move(answer));
         });
     }
     void close_database(const std::filesystem::path&, std::function<void(base::Result<void>)> done) override {

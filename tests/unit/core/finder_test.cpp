@@ -10,7 +10,7 @@
 #include "core/base/limits.hpp"
 #include "core/store/finder.hpp"
 #include "core/store/list_reads.hpp"
-#include "core/store/list_text.hpp"
+#include "core/store/record_text.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
@@ -201,7 +201,7 @@ TEST_CASE("Every filter of a list finds what a look at all rows finds, in order 
         range.filter = random_filter(random, k_rows);
         range.order = below(random, 2) == 0 ? ListOrder::newest_first : ListOrder::oldest_first;
         range.limit = static_cast<std::size_t>(below(random, 100) + 1);
-        CAPTURE(trial, store::question_of(range).dump());
+        CAPTURE(trial, store::json_text(range));
         const Keys keys = listed_keys(*store, range);
         CHECK(keys == expected_keys(records, range));
         found += keys.size();
@@ -214,6 +214,7 @@ TEST_CASE("Values of metadata match as strings, integers and booleans of the top
     record.metadata =
         R"({"s":"x","n":7,"minus":-7,"yes":true,"half":0.5,"none":null,"o":{"s":"x"},"a":["x"],"":"e"})";
     record.key = 1;
+    record.id = "c1";
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
     const auto finds = [&](const std::string& name, const std::string& value) {
@@ -247,6 +248,7 @@ TEST_CASE(
     const auto store = open(dir.path() / "db");
     Record record;
     record.key = 1;
+    record.id = "c1";
     const auto finds = [&](const std::string& metadata, const std::string& name, const std::string& value) {
         // Also as a change of the metadata before.
         record.metadata = metadata;
@@ -268,6 +270,7 @@ TEST_CASE("A log that begins later twice before its events are purged is purged 
     const auto store = open(dir.path() / "db");
     Record record;
     record.key = 1;
+    record.id = "c1";
     const auto begins_at = [&](std::uint64_t seq) {
         record.first_seq = seq;
         return PutConversation{record};
