@@ -10,7 +10,7 @@
 
 #include "core/base/limits.hpp"
 #include "core/plain/unique_fd.hpp"
-#include "core/store/log_epoch.hpp"
+#include "core/store/log_mark.hpp"
 
 namespace atl::store {
 namespace {

@@ -16,22 +16,11 @@
 #include <variant>
 #include <vector>
 
-#include "core/conversation/store.hpp"
+#include "core/store/questions.hpp"
 #include "core/store/rows.hpp"
 #include "core/store/turn_reader.hpp"
 
 namespace atl::store {
-
-/// Asks how many conversations of a user have not ended; counts to `limit` at most.
-struct OpenCount {
-    std::string user_id;
-    std::size_t limit = 0;
-};
-/// Asks for the turns of a conversation.
-struct TurnsOf {
-    std::int64_t key = 0;
-};
-using Question = std::variant<conversation::ListRange, conversation::SandboxRange, OpenCount, TurnsOf>;
 
 class Finder {
   public:

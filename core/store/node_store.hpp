@@ -9,7 +9,7 @@
 
 #include "core/sandbox/node_store.hpp"
 #include "core/store/checkpoint_helper.hpp"
-#include "core/store/log_epoch.hpp"
+#include "core/store/log_mark.hpp"
 
 namespace atl::store {
 

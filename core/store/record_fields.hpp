@@ -12,10 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/conversation/store.hpp"
 #include "core/sandbox/limit_table.hpp"
 #include "core/sandbox/operations.hpp"
-#include "core/store/finder.hpp"
+#include "core/store/questions.hpp"
 #include "core/store/schema.hpp"
 
 namespace atl::store {

@@ -14,7 +14,7 @@
 
 #include "core/conversation/store.hpp"
 #include "core/store/list_helper.hpp"
-#include "core/store/log_epoch.hpp"
+#include "core/store/log_mark.hpp"
 
 namespace atl::store {
 

@@ -14,20 +14,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/conversation/store.hpp"
+#include "core/store/questions.hpp"
 #include "core/store/rows.hpp"
 
 namespace atl::store {
-
-/// The parts of StoredConversation that are read apart from its other rows.
-struct StoredTurns {
-    std::uint64_t last_turn = 0;  // of the records, with those of turns that were cut from the log
-    std::vector<conversation::TurnRecord> turns;
-    std::vector<conversation::LoggedTurn> unrecorded;
-    std::uint64_t open_bytes = 0;
-
-    void move_to(conversation::StoredConversation& stored);
-};
 
 class TurnReader {
   public:
