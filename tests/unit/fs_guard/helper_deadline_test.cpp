@@ -161,9 +161,9 @@ TEST_CASE("helper: questions are refused while it cannot be started, and removal
     bench.helper->remove("trash/t", [&](const base::Result<void>& result) { removed = result; });
     std::vector<base::Result<nlohmann::json>> answers;
     for (int i = 0; i < 2; ++i)
-        bench.helper->find(
-            bench.data / "db", nlohmann::json::object(),
-            [&](base::Result<nlohmann::json> answer) { answers.push_back(std::move(answer)); });
+        bench.helper->find(bench.data / "db", "{}", [&](base::Result<nlohmann::json> answer) {
+            answers.push_back(std::move(answer));
+        });
     REQUIRE(bench.loop.run_until([&] { return answers.size() == 2; }));
     for (const auto& answer : answers) {
         REQUIRE(answer.has_error());
