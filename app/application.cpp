@@ -80,6 +80,7 @@ struct Application::Parts {
           config(configured),
           max_connections(connections),
           data(std::move(dir)),
+          budgets(configured.user_share_percent),
           timers(with.get_executor()),
           meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
                                               : base::LoopMeter::Detail::stalls),
@@ -108,6 +109,7 @@ struct Application::Parts {
     Config config;
     std::size_t max_connections;
     DataDir data;
+    base::Budgets budgets;
     base::SystemClock clock;
     base::AsioTimers timers;
     base::LoopMeter meter;
@@ -399,8 +401,8 @@ Result<void> Application::Parts::open_http() {
         const auto host = config.previews ? config.previews->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
-    api =
-        std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get(), &metrics, {}});
+    api = std::make_unique<http::Api>(
+        http::Api{*conversations, budgets, std::move(system), tokens.get(), &metrics, {}});
     api->executions = executions.get();
     api->checks = checker.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);

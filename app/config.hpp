@@ -58,6 +58,7 @@ struct Config {
     std::vector<std::string> hidden_paths;
     std::vector<std::string> shown_etc;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;
+    unsigned user_share_percent = base::k_default_user_share_percent;
     conversation::ConversationBounds conversations;
     std::uint32_t keep_ended_seconds = base::k_default_keep_ended.count();
     std::vector<conversation::PoolSize> pool;

@@ -131,6 +131,12 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_MAX_SANDBOXES")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();
+    cli.add_option("--user-share", config.user_share_percent,
+                   "Percent that a user may have of what the others leave of a budget that all users share; "
+                   "100: one user may have all")
+        ->envname("ATOLL_USER_SHARE")
+        ->check(CLI::Range(1, 100))
+        ->capture_default_str();
     cli.add_option_function<std::vector<std::string>>(
            "--pool", [&config](const std::vector<std::string>& texts) { set_pool(config, texts); },
            "AGENT=N: keeps N sandboxes with this agent started ahead; may be repeated")

@@ -27,6 +27,8 @@ inline constexpr std::size_t k_max_told_word_bytes = 64;
 inline constexpr std::size_t k_max_told_pointer_bytes = 256;
 static_assert(2 * k_max_told_word_bytes < k_max_told_pointer_bytes);
 inline constexpr std::size_t k_max_connections = 16 * 1024;
+// How much of a budget that all share one user may have, of what the others leave (core/base/shares.hpp).
+inline constexpr unsigned k_default_user_share_percent = 50;
 inline constexpr std::chrono::seconds k_header_deadline{10};
 inline constexpr std::chrono::seconds k_body_deadline{30};
 inline constexpr std::chrono::seconds k_idle_deadline{75};

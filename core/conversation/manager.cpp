@@ -428,13 +428,21 @@ void Manager::lease(const std::string& sandbox_id, LeaseUse use, LeaseReply repl
     });
 }
 
+void Manager::owner_of(const std::string& sandbox_id, Reply<std::optional<std::string>> reply) {
+    with_owner(sandbox_id, [this, sandbox_id, reply](const Result<Conversation*>& owner) {
+        if (!owner)
+            return reply(owner.error());
+        const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
+        reply(*owner != nullptr ? (*owner)->record().user_id : record ? record->user_id : std::nullopt);
+    });
+}
+
 void Manager::wake(const std::string& sandbox_id, const Reply<void>& reply) {
     with_owner(sandbox_id, [this, reply](const Result<Conversation*>& owner) {
-        if (!owner)
-            return refuse(reply, owner.error());
-        if (*owner == nullptr)
-            return refuse(reply, Error(Errc::sandbox_gone, "the sandbox has no conversation to be woken"));
-        (*owner)->wake(reply);
+        if (owner && *owner != nullptr)
+            return (*owner)->wake(reply);
+        refuse(reply, owner ? Error(Errc::sandbox_gone, "the sandbox has no conversation to be woken")
+                            : owner.error());
     });
 }
 
@@ -539,14 +547,13 @@ void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& p
         conversation->on_tool_progress(progress);
 }
 
-// Whoever waits for a place goes before what is only started ahead.
+// Waiting starts get capacity before the warm pool.
 void Manager::on_room(const std::string& sandbox_id) {
     admission_.ended(sandbox_id);
     if (admission_.is_idle())
         pool_.fill();
 }
 
-/// What was only started ahead goes first.
 std::optional<std::string> Manager::spare_one() {
     auto ended = shrink_pool();
     return ended ? ended : eviction_.evict();
@@ -561,8 +568,7 @@ void Manager::on_removal_begun(Conversation& conversation) {
 }
 
 void Manager::on_store_refused() {
-    const std::vector<Conversation*> waiting(awaiting_removal_.begin(), awaiting_removal_.end());
-    for (Conversation* conversation : waiting) {
+    for (Conversation* conversation : std::vector(awaiting_removal_.begin(), awaiting_removal_.end())) {
         if (conversation->is_erasing())
             conversation->begin_removal();
     }

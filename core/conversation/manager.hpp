@@ -104,6 +104,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// conversation_ended, conversation_starting, sandbox_failed, sandbox_gone, capacity, storage_failed,
     /// shutting_down.
     void lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply);
+    /// The user of a sandbox, with a conversation, which is loaded for it, or without. `reply` once, possibly
+    /// from inside the call. Errors: not_found, storage_failed.
+    void owner_of(const std::string& sandbox_id, Reply<std::optional<std::string>> reply);
     /// Makes the paused conversation of a sandbox active, for a client that only looks at it: without its
     /// agent, and never in the place of another sandbox. `reply` once, from the loop, when the sandbox is up.
     /// Errors as lease(); capacity also where something would have to be evicted; sandbox_gone also without

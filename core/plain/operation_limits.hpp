@@ -17,11 +17,14 @@ inline constexpr std::size_t k_max_exec_arguments = 4096;
 inline constexpr std::size_t k_default_exec_output_bytes = 1024UL * 1024;  // of stdout, and of stderr
 inline constexpr std::size_t k_max_exec_output_bytes = 16UL * 1024 * 1024;
 static_assert(k_default_exec_output_bytes <= k_max_exec_output_bytes);
-// Input that waits for programs, and output that is kept for answers, of all programs together and of those
-// of one sandbox. Output that finds no room is dropped, as behind the bound of the program.
+// The budget of input that waits for programs and of output that is kept for answers (core/base/shares.hpp).
+// The beginning of stdout and of stderr has its room before the program starts; output behind it that finds
+// no room is dropped, as behind the bound of the program.
 inline constexpr std::size_t k_exec_output_budget_bytes = 256UL * 1024 * 1024;
-inline constexpr std::size_t k_exec_sandbox_output_bytes = k_exec_output_budget_bytes / 8;
-static_assert(2 * k_max_exec_output_bytes <= k_exec_sandbox_output_bytes);
+inline constexpr std::size_t k_exec_user_floor_bytes = 1024UL * 1024;
+inline constexpr std::size_t k_exec_reserved_bytes = 64UL * 1024;  // of stdout, and of stderr
+static_assert(2 * k_exec_reserved_bytes < k_exec_user_floor_bytes);
+static_assert(4 * k_max_exec_output_bytes < k_exec_output_budget_bytes);
 // Answers up to this size are made at once, longer ones piece by piece while they are sent.
 inline constexpr std::size_t k_exec_whole_answer_bytes = 32UL * 1024;
 // Output that waits for the reader of a stream; then the program waits.

@@ -10,6 +10,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 #include "core/sandbox/limit_table.hpp"
 #include "http/access/client_address.hpp"
 #include "http/wire/message.hpp"
@@ -55,6 +56,12 @@ struct Principal {
 /// bearer is not known.
 inline std::string sender_name(const Principal& principal) {
     return principal.is_token() ? std::string() : principal.user_id.value_or(principal.label);
+}
+
+/// The sender as budgets know it: the key's user, or the key.
+inline base::ShareHolder holder_of(const Principal& principal) {
+    return principal.user_id ? base::ShareHolder::user(*principal.user_id)
+                             : base::ShareHolder::key(principal.limited_as);
 }
 
 /// Keys that are kept somewhere and may come and go while the server runs.

@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/loop_meter.hpp"
+#include "core/base/shares.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
 #include "core/sandbox/undying.hpp"
@@ -65,6 +66,7 @@ class UnattendedCalls;
 
 struct Api {
     conversation::Manager& conversations;
+    base::Budgets& budgets;
     SystemInfo system;
     const StreamTokens* tokens = nullptr;              // without: no route makes tokens
     const Metrics* metrics = nullptr;                  // without: /metrics is empty

@@ -39,15 +39,18 @@ Response whole_response(ExecEnd end, std::unique_ptr<ExecCollector> collector) {
     return response;
 }
 
-Task<Result<Response>> async_exec_whole(Api& api, OutputBudget& budget, RequestContext& context,
-                                        const std::string& id, ExecForm& form) {
+Task<Result<Response>> async_exec_whole(Api& api, RequestContext& context, const std::string& id,
+                                        ExecForm& form, const base::ShareHolder& holder) {
+    auto share = api.budgets.exec.take(holder, reserved_output_bytes(form.max_output_bytes));
+    if (share.has_error())
+        co_return share.error();
     auto lease = co_await async_lease(api, context, id, conversation::LeaseUse::request);
     if (lease.has_error())
         co_return lease.error();
     const auto operations = operations_of(api, **lease);
     if (operations.has_error())
         co_return operations.error();
-    auto collector = std::make_unique<ExecCollector>(budget, id, form.max_output_bytes);
+    auto collector = std::make_unique<ExecCollector>(std::move(*share), form.max_output_bytes);
     ExecRun run(std::move(*lease), **operations, std::move(form), *collector, api.conversations.clock(),
                 api.conversations.timers());
     run.on_change([&run, wake = context.waker()] {
@@ -102,7 +105,7 @@ Result<ExecForm> take_form(RequestContext& context) {
     return form;
 }
 
-Task<Result<Response>> async_exec(Api& api, OutputBudget& budget, RequestContext& context) {
+Task<Result<Response>> async_exec(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -112,20 +115,21 @@ Task<Result<Response>> async_exec(Api& api, OutputBudget& budget, RequestContext
     auto form = take_form(context);
     if (form.has_error())
         co_return form.error();
-    form->input_place = form->input.empty() ? nullptr : budget.hold(*id, form->input.size());
-    if (!form->input.empty() && !form->input_place)
-        co_return Error(Errc::capacity, "There is no memory left for the input of programs of this sandbox.",
-                        std::chrono::seconds(1));
+    const auto holder = co_await async_holder(api, context, *id);
+    if (holder.has_error())
+        co_return holder.error();
+    auto input_share = api.budgets.exec.take(*holder, form->input.size());
+    if (input_share.has_error())
+        co_return input_share.error();
+    form->input_share = std::move(*input_share);
     if (context.accepts() == MediaType::event_stream)
         co_return co_await async_exec_stream(api, context, *id, *form, *names);
-    co_return co_await async_exec_whole(api, budget, context, *id, *form);
+    co_return co_await async_exec_whole(api, context, *id, *form, *holder);
 }
 
 }  // namespace
 
 std::vector<Route> exec_routes(Api& api) {
-    const auto budget =
-        std::make_shared<OutputBudget>(base::k_exec_output_budget_bytes, base::k_exec_sandbox_output_bytes);
     Route exec;
     exec.method = Method::post;
     exec.pattern = "/v1/sandboxes/{id}/exec";
@@ -134,15 +138,16 @@ std::vector<Route> exec_routes(Api& api) {
         "Runs a program in a sandbox and answers when it has ended; with Accept: text/event-stream its "
         "output "
         "comes while it runs. A client that leaves ends the program.";
-    exec.handler = [&api, budget](RequestContext& context) { return async_exec(api, *budget, context); };
+    exec.handler = bind_handler(api, async_exec);
     exec.body = BodyKind::json;
     exec.request_schema = "Exec";
     exec.query = {k_named_parameter};
     exec.responses = {{200, "What it wrote, and how it ended.", "ExecResult"},
                       {200, "What it writes, and how it ends.", "ExecStream", k_event_stream_type}};
     exec.errors = lease_errors();
-    for (const Errc code : {Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd,
-                            Errc::too_many_processes, Errc::too_many_streams, Errc::request_timeout})
+    for (const Errc code :
+         {Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd, Errc::too_many_processes,
+          Errc::too_many_streams, Errc::user_share, Errc::request_timeout})
         exec.errors.push_back(code);
     std::vector<Route> routes;
     routes.push_back(std::move(exec));

@@ -38,47 +38,25 @@ std::size_t open_character(std::string_view text) noexcept {
     return 0;
 }
 
-std::size_t OutputBudget::take(const std::string& sandbox_id, std::size_t bytes) {
-    if (bytes == 0 || left_bytes_ == 0)
-        return 0;
-    std::size_t& held_bytes = held_bytes_[sandbox_id];
-    const std::size_t taken = std::min({bytes, left_bytes_, sandbox_limit_bytes_ - held_bytes});
-    held_bytes += taken;
-    left_bytes_ -= taken;
-    return taken;
-}
-
-void OutputBudget::give_back(const std::string& sandbox_id, std::size_t bytes) {
-    if (bytes == 0)
-        return;
-    const auto held = held_bytes_.find(sandbox_id);
-    left_bytes_ += bytes;
-    held->second -= bytes;
-    if (held->second == 0)
-        held_bytes_.erase(held);
-}
-
-std::shared_ptr<void> OutputBudget::hold(const std::string& sandbox_id, std::size_t bytes) {
-    const std::size_t taken = take(sandbox_id, bytes);
-    if (taken == bytes)
-        return {this, [this, sandbox_id, bytes](void*) { give_back(sandbox_id, bytes); }};
-    give_back(sandbox_id, taken);
-    return nullptr;
-}
-
 void ExecCollector::take(sandbox::OutputKind kind, std::string_view bytes) {
     Output& output = outputs_[static_cast<std::size_t>(kind)];
     if (output.is_truncated)
         return;
-    const std::size_t size =
-        budget_.take(sandbox_id_, std::min(bytes.size(), limit_bytes_ - output.bytes.size()));
+    const std::size_t wanted = std::min(bytes.size(), limit_bytes_ - output.bytes.size());
+    const std::size_t end = output.bytes.size() + wanted;
+    // The reserved bytes are there already.
+    const std::size_t more = end - std::clamp(base::k_exec_reserved_bytes, output.bytes.size(), end);
+    const std::size_t lacking = more - share_.grow_up_to(more);
+    const std::size_t size = wanted - lacking;
     output.is_truncated = size < bytes.size();
-    held_bytes_ += size;
+    if (lacking > 0 && !truncated_by_)
+        truncated_by_ = share_.refusal(lacking).code();
     output.bytes.append(bytes.substr(0, size));
     output.is_text = output.is_text && output.check.feed(bytes.substr(0, size));
 }
 
 void ExecCollector::close() {
+    share_.shrink(share_.amount() - outputs_[0].bytes.size() - outputs_[1].bytes.size());
     for (Output& output : outputs_) {
         if (!output.is_text || output.check.is_complete())
             continue;
@@ -111,7 +89,10 @@ void ExecAnswer::write_tail(std::string& out) const {
     };
     out.append(",\"truncated\":{\"stdout\":").append(is_truncated(sandbox::OutputKind::standard));
     out.append(",\"stderr\":").append(is_truncated(sandbox::OutputKind::error));
-    out.append("},\"durationMs\":").append(std::to_string(end_.duration.count())).append("}");
+    out += '}';
+    if (const auto by = collector_->truncated_by())
+        out.append(",\"truncatedBy\":\"").append(base::code_name(*by)).append("\"");
+    out.append(",\"durationMs\":").append(std::to_string(end_.duration.count())).append("}");
 }
 
 void ExecAnswer::write_output(std::string& out, sandbox::OutputKind kind, std::string_view name) {

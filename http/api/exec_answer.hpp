@@ -2,14 +2,17 @@
 // answer is made while it is sent, so that no handler escapes megabytes at once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
+#include "core/base/shares.hpp"
 #include "core/plain/utf8.hpp"
 #include "http/api/exec_run.hpp"
 #include "http/wire/body_source.hpp"
@@ -19,35 +22,18 @@ namespace atl::http {
 /// How many bytes at the end of `text` begin a character that is not complete: at most three.
 std::size_t open_character(std::string_view text) noexcept;
 
-/// Memory for input that waits for its program and for output that is kept, of all execs together. A sandbox
-/// has a bound of its own, so that the others have room whatever its programs write. Must outlive who holds
-/// some of it.
-class OutputBudget {
-  public:
-    OutputBudget(std::size_t limit_bytes, std::size_t sandbox_limit_bytes)
-        : left_bytes_(limit_bytes), sandbox_limit_bytes_(sandbox_limit_bytes) {}
-    /// How many of `bytes` there is room for; they are taken.
-    std::size_t take(const std::string& sandbox_id, std::size_t bytes);
-    void give_back(const std::string& sandbox_id, std::size_t bytes);
-    /// Takes all of `bytes`, until the result is destroyed. Null: there is no room for them.
-    std::shared_ptr<void> hold(const std::string& sandbox_id, std::size_t bytes);
+/// How many bytes an exec that collects up to `limit_bytes` of stdout, and of stderr, takes before it starts.
+constexpr std::size_t reserved_output_bytes(std::size_t limit_bytes) noexcept {
+    return 2 * std::min(limit_bytes, base::k_exec_reserved_bytes);
+}
 
-  private:
-    std::size_t left_bytes_;
-    std::size_t sandbox_limit_bytes_;
-    std::unordered_map<std::string, std::size_t> held_bytes_;  // of sandboxes that hold some
-};
-
-/// Keeps the first bytes of stdout and of stderr; what comes behind the bound, or finds no room in the
-/// budget, is dropped with all that follows it.
+/// Keeps the first bytes of stdout and of stderr. It drops bytes behind the bound, and bytes that find no
+/// room in the budget, each with all that follows in the same stream.
 class ExecCollector final : public ExecSink {
   public:
-    /// `limit_bytes` of each.
-    ExecCollector(OutputBudget& budget, std::string sandbox_id, std::size_t limit_bytes)
-        : budget_(budget), sandbox_id_(std::move(sandbox_id)), limit_bytes_(limit_bytes) {}
-    ~ExecCollector() override { budget_.give_back(sandbox_id_, held_bytes_); }
-    ExecCollector(const ExecCollector&) = delete;
-    ExecCollector& operator=(const ExecCollector&) = delete;
+    /// `share` is of the budget `exec` and has reserved_output_bytes(limit_bytes).
+    ExecCollector(base::Share share, std::size_t limit_bytes)
+        : share_(std::move(share)), limit_bytes_(limit_bytes) {}
 
     void take(sandbox::OutputKind kind, std::string_view bytes) override;
 
@@ -62,13 +48,14 @@ class ExecCollector final : public ExecSink {
     const Output& output(sandbox::OutputKind kind) const noexcept {
         return outputs_[static_cast<std::size_t>(kind)];
     }
+    /// The error of the budget that dropped output first; none: it dropped nothing.
+    std::optional<base::Errc> truncated_by() const noexcept { return truncated_by_; }
 
   private:
-    OutputBudget& budget_;
-    std::string sandbox_id_;
+    base::Share share_;
     std::size_t limit_bytes_;
-    std::size_t held_bytes_ = 0;  // of the budget
     std::array<Output, 2> outputs_;
+    std::optional<base::Errc> truncated_by_;
 };
 
 class ExecAnswer final : public BodySource {

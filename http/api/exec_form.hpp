@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 
+#include "core/base/shares.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/wire/json_reader.hpp"
@@ -17,8 +17,8 @@ inline constexpr IntRange k_exec_output_range{0, base::k_max_exec_output_bytes};
 
 struct ExecForm {
     sandbox::RunSpec spec;
-    std::string input;                  // for stdin, where the spec has a pipe
-    std::shared_ptr<void> input_place;  // in a budget, as long as `input` is kept
+    std::string input;        // for stdin, where the spec has a pipe
+    base::Share input_share;  // of the budget `exec`, as long as `input` is kept
     std::size_t max_output_bytes = base::k_default_exec_output_bytes;  // of stdout, and of stderr
 };
 

@@ -22,7 +22,7 @@ ExecRun::ExecRun(std::unique_ptr<conversation::Lease> lease, sandbox::Operations
       timers_(timers),
       began_(clock.steady_now()),
       input_(std::move(form.input)),
-      input_place_(std::move(form.input_place)),
+      input_share_(std::move(form.input_share)),
       feeds_(form.spec.stdin_kind == sandbox::RunSpec::Stdin::pipe) {
     lease_->on_end([this](const Error& why) { finish(why); });
     watch_time(form.spec.timeout + base::k_exec_end_grace);
@@ -58,7 +58,7 @@ void ExecRun::feed() {
 
 void ExecRun::drop_input() {
     std::string().swap(input_);
-    input_place_.reset();
+    input_share_ = {};
 }
 
 void ExecRun::on_output(sandbox::OutputKind kind, std::string_view bytes) {

@@ -72,7 +72,7 @@ class ExecRun final : private sandbox::RunObserver {
     base::Timers& timers_;
     const base::SteadyTime began_;
     std::string input_;
-    std::shared_ptr<void> input_place_;
+    base::Share input_share_;
     std::size_t sent_bytes_ = 0;  // of input_
     bool feeds_;
     bool started_ = false;

@@ -30,7 +30,7 @@ Property duration() {
 }
 Property truncated() {
     return {"truncated",
-            "Whether output was dropped: it went beyond `maxOutputBytes`, or the server had no room for it.",
+            "Whether output was dropped: it went beyond `maxOutputBytes`, or found no room (`truncatedBy`).",
             object(Members::required, {{"stdout", "Of stdout.", flag()}, {"stderr", "Of stderr.", flag()}})};
 }
 
@@ -73,6 +73,10 @@ void add_exec_result(Schema& out) {
                                    {"stderr", "What it wrote to stderr, where that is UTF-8.", text()},
                                    {"stderrBase64", "In place of `stderr`, where it is not.", text()},
                                    truncated(),
+                                   {"truncatedBy",
+                                    "Which bound left no room for more output, where `maxOutputBytes` did "
+                                    "not: that of the user in the budget `exec`, or that of all.",
+                                    one_of({"user_share", "capacity"})},
                                    duration()}),
         "How a program ended, and what it wrote.");
     out["ExecResult"]["required"] = {"exitCode", "signal", "timedOut", "truncated", "durationMs"};

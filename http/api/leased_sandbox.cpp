@@ -17,6 +17,21 @@ base::Task<base::Result<LeasePtr>> async_lease(Api& api, RequestContext& context
     co_return co_await context.async_reply<LeasePtr>(start);
 }
 
+base::Task<base::Result<base::ShareHolder>> async_holder(Api& api, RequestContext& context,
+                                                         const std::string& sandbox_id) {
+    // The route's guard has compared the owner with the key's user.
+    if (context.principal.user_id)
+        co_return base::ShareHolder::user(*context.principal.user_id);
+    using Owner = std::optional<std::string>;
+    auto look = [&](conversation::Reply<Owner> reply) {
+        api.conversations.owner_of(sandbox_id, std::move(reply));
+    };
+    const auto owner = co_await context.async_reply<Owner>(look);
+    if (owner.has_error())
+        co_return owner.error();
+    co_return base::ShareHolder::owner(*owner, sandbox_id);
+}
+
 base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease) {
     sandbox::Operations* const operations = lease.is_held() ? api.conversations.operations(lease) : nullptr;
     if (operations == nullptr)

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/shares.hpp"
 #include "core/conversation/leases.hpp"
 #include "http/api/api.hpp"
 #include "http/server/context.hpp"
@@ -15,6 +16,10 @@ namespace atl::http {
 base::Task<base::Result<std::unique_ptr<conversation::Lease>>> async_lease(Api& api, RequestContext& context,
                                                                            const std::string& sandbox_id,
                                                                            conversation::LeaseUse use);
+
+/// The user of a sandbox, as budgets know it. Errors: not_found, storage_failed.
+base::Task<base::Result<base::ShareHolder>> async_holder(Api& api, RequestContext& context,
+                                                         const std::string& sandbox_id);
 
 /// What can be done under `lease`, now: not kept over a wait. Errors: sandbox_gone.
 base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease);

@@ -32,11 +32,29 @@ Schema problem_schema() {
          {"code", "The stable word of the error.", ref("ErrorCode")},
          {"pointer", "The JSON pointer (RFC 6901) of the member of the body that is at fault, if one is.",
           text()},
+         {"budget",
+          "Of user_share, and of capacity where all users share the bound: its name in `budgets` of "
+          "`/v1/system`.",
+          text()},
          {"logEpoch", "Of log_replaced only: the epoch of the log that is there.", text()},
          {"firstSeq", "Of log_replaced only: the number of the first event that it has.", counter()},
          {"requestId", "Names the request in the server's log.", text()}});
     out["required"] = {"type", "title", "status", "detail", "code", "requestId"};
     return described(std::move(out), "An error (RFC 9457).");
+}
+
+Schema budget() {
+    Schema used = counter();
+    used["type"] = {"integer", "null"};
+    return object(
+        Members::required,
+        {{"name", "The word that refusals name it with.", text()},
+         {"unit", "The unit of the numbers.", text()},
+         {"total", "The most that all users have together.", counter()},
+         {"floor", "How much a user may have whatever the share is, while there is as much.", counter()},
+         {"used", "How much all users have now; null for a key with a user.", std::move(used)},
+         {"own", "How much the user of the key has now, or a key without a user for itself.", counter()},
+         {"freedBy", "What gives room back, for people.", text()}});
 }
 
 Schema capacity() {
@@ -92,6 +110,7 @@ Schema undying() {
 
 void add_system_parts(Schema& out) {
     out["Capacity"] = described(capacity(), "What is in use, and how much there may be.");
+    out["Budget"] = described(budget(), "A bound that all users share.");
     out["Pool"] = described(object(Members::required, {{"agent", "The agent of these sandboxes.", text()},
                                                        {"size", "How many are kept started.", counter()},
                                                        {"ready", "How many are ready now.", counter()}}),
@@ -139,6 +158,9 @@ void add_server_schemas(Schema& out) {
              {"notEnforced", "Limits that this host does not enforce, each with the reason.",
               std::move(gaps)},
              {"capacity", "What is in use, and how much there may be.", ref("Capacity")},
+             {"userSharePercent", "How much of what the others leave of a budget one user may have.",
+              counter()},
+             {"budgets", "Bounds that all users share.", list_of(ref("Budget"))},
              {"pool", "Sandboxes that wait for a conversation, by agent.", list_of(ref("Pool"))},
              {"orphans", "Workspaces without a record, as the start found them.", counter()},
              {"undying", "Processes that do not end; none for a key with a user.", list_of(ref("Undying"))},

@@ -66,6 +66,28 @@ void write_ceilings(base::JsonWriter& json, const sandbox::LimitChanges& ceiling
     json.end_object();
 }
 
+// A key with a user is not told what others use.
+void write_budgets(base::JsonWriter& json, const base::Budgets& budgets, const Principal& principal) {
+    json.begin_array();
+    for (const base::Budget* const budget : budgets.all()) {
+        const base::BudgetSpec& spec = budget->spec();
+        json.begin_object();
+        json.key("name").string(spec.name);
+        json.key("unit").string(spec.unit);
+        json.key("total").number(spec.total);
+        json.key("floor").number(spec.floor);
+        json.key("used");
+        if (principal.unrestricted())
+            json.number(budget->used());
+        else
+            json.null();
+        json.key("own").number(budget->held_by(holder_of(principal)));
+        json.key("freedBy").string(spec.freed_by);
+        json.end_object();
+    }
+    json.end_array();
+}
+
 void write_histogram(base::JsonWriter& json, const base::Histogram& histogram) {
     const auto us = [](base::Histogram::Micros value) { return static_cast<std::uint64_t>(value.count()); };
     json.begin_object();
@@ -146,6 +168,8 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     else
         json.key("maxMemoryMb").number(capacity.max_memory_mb);
     json.end_object();
+    json.key("userSharePercent").number(api.budgets.exec.user_percent());
+    write_budgets(json.key("budgets"), api.budgets, context.principal);
     json.key("pool").begin_array();
     for (const auto& pool : api.conversations.pool()) {
         json.begin_object();

@@ -47,11 +47,18 @@ std::string challenge(const base::Error& error) {
     return std::string("Bearer realm=\"atoll\"") + (was_wrong ? ", error=\"invalid_token\"" : "");
 }
 
-// When the error itself does not know: after a moment, where it passes by itself and nothing was begun.
+// When the error itself does not know: after a moment, where it passes by itself and nothing was begun. The
+// refusal of a budget knows.
 std::chrono::seconds retry_after(const base::Error& error) noexcept {
     constexpr std::chrono::seconds k_moment{5};
-    if (std::ranges::any_of(error.members(), [](const auto& member) { return member.first == "begun"; }))
+    const auto has = [&error](std::string_view name) {
+        return std::ranges::any_of(error.members(),
+                                   [name](const auto& member) { return member.first == name; });
+    };
+    if (has("begun"))
         return std::chrono::seconds{0};
+    if (has("budget"))
+        return error.retry_after();
     const unsigned status = status_of(error.code());
     const bool passes = status == 429 || error.code() == Errc::capacity ||
                         error.code() == Errc::too_many_processes || error.code() == Errc::shutting_down;

@@ -2,7 +2,7 @@
 
 /** `code` is a stable word of docs/errors.md, or one of the client's own: `connection_failed`, `invalid_answer`. */
 export class AtollError extends Error {
-    constructor({ status = 0, code, detail = '', pointer = null, requestId = null, retryAfter = null, logEpoch = null, cause }) {
+    constructor({ status = 0, code, detail = '', pointer = null, requestId = null, retryAfter = null, budget = null, logEpoch = null, cause }) {
         super(detail === '' ? code : `${code}: ${detail}`, cause === undefined ? undefined : { cause });
         this.name = 'AtollError';
         this.status = status;
@@ -11,12 +11,14 @@ export class AtollError extends Error {
         this.pointer = pointer;
         this.requestId = requestId;
         this.retryAfter = retryAfter;
+        this.budget = budget;
         this.logEpoch = logEpoch;
     }
 }
 
-/** Whether an error with this status may pass: there was no answer, or the server is busy or ill. */
-export function isPassingStatus({ status }) {
+/** Whether an error may pass: there was no answer, or the server is busy or ill, and waiting frees its budget. */
+export function isPassingStatus({ status, budget = null, retryAfter = null }) {
+    if (budget !== null && retryAfter === null) return false;
     return status === 0 || status === 408 || status === 429 || status >= 500;
 }
 
@@ -48,6 +50,7 @@ export async function errorOf(response) {
         pointer: problem.pointer ?? null,
         requestId: problem.requestId ?? response.headers.get('X-Request-Id'),
         retryAfter: retryAfterOf(response.headers.get('Retry-After')),
+        budget: problem.budget ?? null,
         logEpoch: problem.logEpoch ?? null,
     });
 }

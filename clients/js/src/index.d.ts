@@ -9,7 +9,7 @@ export * from './executions.js';
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
     constructor(told: {
-        status?: number; code: string; detail?: string; pointer?: string | null; requestId?: string | null; retryAfter?: number | null; logEpoch?: string | null; cause?: unknown;
+        status?: number; code: string; detail?: string; pointer?: string | null; requestId?: string | null; retryAfter?: number | null; budget?: string | null; logEpoch?: string | null; cause?: unknown;
     });
     /** The status of the answer; 0: there was none. */
     readonly status: number;
@@ -23,6 +23,8 @@ export class AtollError extends Error {
     readonly requestId: string | null;
     /** Seconds after which to try again. */
     readonly retryAfter: number | null;
+    /** The budget that has no room, of `user_share` and `capacity`. */
+    readonly budget: string | null;
     /** Of `log_replaced`: the epoch of the log that is there. */
     readonly logEpoch: string | null;
 }
@@ -396,6 +398,8 @@ export interface ExecEnd {
     truncated: { stdout: boolean; stderr: boolean };
 }
 export interface ExecResult extends ExecEnd {
+    /** Which bound of the server's memory for output cut it, where `maxOutputBytes` did not. */
+    truncatedBy?: 'user_share' | 'capacity';
     /** As text; bytes that are not UTF-8 are U+FFFD in it. */
     readonly stdout: string;
     readonly stderr: string;

@@ -12,7 +12,7 @@ class AtollError(Exception):
     """A refusal. `code` is stable: decide by it. `detail` is for a human.
 
     `status` is the HTTP status; 0 where there is none: an error inside a stream, or one of the client itself.
-    `retry_after` is in seconds, where the server named a time. `log_epoch` is that of the log that is there, for `log_replaced`.
+    `retry_after` is in seconds, where the server named a time. `budget` is the one without room, for `user_share` and `capacity`. `log_epoch` is that of the log that is there, for `log_replaced`.
     """
 
     is_final = False  # what renew_token met: whoever asked for the token hears of it, whatever its code says
@@ -26,6 +26,7 @@ class AtollError(Exception):
         request_id: Optional[str] = None,
         retry_after: Optional[float] = None,
         log_epoch: Optional[str] = None,
+        budget: Optional[str] = None,
     ) -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.status = status
@@ -35,6 +36,7 @@ class AtollError(Exception):
         self.request_id = request_id
         self.retry_after = retry_after
         self.log_epoch = log_epoch
+        self.budget = budget
 
     def __reduce__(self) -> Any:
         # Subclasses are made from other arguments than the exception's own.
@@ -111,4 +113,5 @@ def error_of_response(status: int, headers: Mapping[str, str], body: bytes) -> A
         headers.get("x-request-id"),
         retry_after_seconds(headers.get("retry-after")),
         text_or_none(problem.get("logEpoch")),
+        text_or_none(problem.get("budget")),
     )

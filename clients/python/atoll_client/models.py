@@ -146,6 +146,7 @@ class ExecResult:
     stderr_bytes: bytes
     truncated: Dict[str, bool]
     duration_ms: int
+    truncated_by: Optional[str] = None  # "user_share" or "capacity", where `max_output_bytes` did not cut it
     raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
@@ -158,6 +159,7 @@ class ExecResult:
             _output(answer, "stderr", "stderrBase64"),
             answer.get("truncated") or {},
             int(answer.get("durationMs") or 0),
+            answer.get("truncatedBy"),
             answer,
         )
 

@@ -199,6 +199,8 @@ class Follower:
             self.after = 0
         elif error.code == "protocol_error" or 300 <= error.status < 500 and error.status not in (408, 429):
             return Step.RAISE
+        elif error.budget is not None and error.retry_after is None:
+            return Step.RAISE  # waiting frees nothing
         if self._max_failures is not None and self._backoff.failures >= self._max_failures:
             return Step.RAISE
         self.wait_s = self._backoff.next_wait(error.retry_after)

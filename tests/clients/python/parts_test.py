@@ -210,6 +210,9 @@ class Retrying(unittest.TestCase):
             (AtollError(502, "agent_failed"), False, False, False),
             (AtollError(503, "sandbox_failed"), False, False, False),
             (AtollError(429, "too_many_requests", retry_after=3600), False, False, False),
+            (AtollError(429, "user_share", budget="places"), False, False, False),
+            (AtollError(503, "capacity", budget="places"), False, False, False),
+            (AtollError(429, "user_share", retry_after=1, budget="exec"), True, True, False),
             (AtollError(409, "turn_in_progress", retry_after=1), False, False, False),
             (AtollConnectionError("protocol_error"), False, False, False),
         ]
@@ -278,6 +281,12 @@ class Retrying(unittest.TestCase):
         follower = Follower(0, can_renew=False)
         follower.ended(AtollError(503, "capacity", retry_after=20))
         self.assertGreaterEqual(follower.wait_s, 20)
+
+    def test_a_budget_that_waiting_does_not_free_ends_a_stream(self):
+        follower = Follower(0, can_renew=False)
+        self.assertIs(follower.ended(AtollError(429, "user_share", budget="places")), Step.RAISE)
+        self.assertIs(follower.ended(AtollError(503, "capacity", budget="places")), Step.RAISE)
+        self.assertIs(follower.ended(AtollError(429, "user_share", retry_after=1, budget="exec")), Step.RECONNECT)
 
 
 class Types(unittest.TestCase):

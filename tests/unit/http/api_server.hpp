@@ -81,7 +81,7 @@ class ApiServer final : public ServerThread {
         executions_.emplace(execution::ExecutionContext{world.clock, world.timers, *sandboxes_, programs_},
                             execution::Engines({}), execution::ExecutionSettings{},
                             [this](const sandbox::Limits& limits) { return manager_->has_room(limits); });
-        api_.emplace(http::Api{*manager_, std::move(system), &k_tokens});
+        api_.emplace(http::Api{*manager_, budgets, std::move(system), &k_tokens});
         api_->executions = &*executions_;
         pump();
         start({}, http::make_router(*api_), "127.0.0.1:0");
@@ -136,6 +136,7 @@ class ApiServer final : public ServerThread {
     http::Api& api() { return *api_; }
     const OpenApiChecker& checker() const { return *checker_; }
 
+    base::Budgets budgets;
     FakeWorld world{1};
     base::Result<void> ready;
     std::atomic<bool> time_passes = false;  // timers fire as soon as nothing else is to do

@@ -445,7 +445,19 @@ TEST_CASE("a user's key creates and lists for that user") {
     const auto page = json::parse(server.call_as(alice, "GET", "/v1/conversations").body)["conversations"];
     REQUIRE(page.size() == 1);
     CHECK(page[0]["userId"] == "alice");
-    CHECK(server.call_as(alice, "GET", "/v1/system").status == 200);
+    base::Share shares[2];
+    server.on_loop([&] {
+        shares[0] = *server.budgets.exec.take(base::ShareHolder::user("alice"), 5);
+        shares[1] = *server.budgets.exec.take(base::ShareHolder::user("bob"), 7);
+    });
+    const auto own = json::parse(server.call_as(alice, "GET", "/v1/system").body)["budgets"][0];
+    CHECK(own["used"] == nullptr);
+    CHECK(own["own"] == 5);
+    CHECK(server.call_json("GET", "/v1/system")["budgets"][0]["used"] == 12);
+    server.on_loop([&] {
+        shares[0] = {};
+        shares[1] = {};
+    });
 }
 
 TEST_CASE("a route that is not of anybody's and says nothing of user keys is refused to them") {

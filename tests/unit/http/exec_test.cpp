@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "core/base/base64.hpp"
 #include "http/api/exec_answer.hpp"
@@ -77,6 +78,17 @@ struct PlayedRun final : sandbox::Operations {
     int resumes = 0;
 };
 
+const auto k_one = base::ShareHolder::user("one");
+const auto k_other = base::ShareHolder::user("other");
+constexpr std::size_t k_reserved = 2 * base::k_exec_reserved_bytes;
+constexpr base::BudgetSpec k_budget{"exec", "bytes", "", 12 * k_reserved, 0};
+
+std::unique_ptr<http::ExecCollector> collector_of(base::Budget& budget, const base::ShareHolder& holder,
+                                                  std::size_t limit_bytes) {
+    return std::make_unique<http::ExecCollector>(
+        budget.take(holder, http::reserved_output_bytes(limit_bytes)).value(), limit_bytes);
+}
+
 /// A sandbox with a lease, and what an exec needs.
 struct Stage {
     FakeClock clock;
@@ -84,7 +96,7 @@ struct Stage {
     int released = 0;
     conversation::LeaseBook book{timers, [this](conversation::LeaseUse) { ++released; }};
     PlayedRun play;
-    http::OutputBudget budget{1000, 1000};
+    base::Budget budget{k_budget};
 
     std::unique_ptr<conversation::Lease> lease() {
         std::unique_ptr<conversation::Lease> held;
@@ -138,14 +150,12 @@ TEST_CASE("input of an exec is in the budget until the program has taken it, or 
     Stage stage;
     const std::string form = R"({"command":"cat","stdin":")" + std::string(600, 'x') + R"("})";
     ExecForm asked = *read(form);
-    asked.input_place = stage.budget.hold("sandbox", asked.input.size());
-    REQUIRE(asked.input_place != nullptr);
-    CHECK(stage.budget.hold("sandbox", 600) == nullptr);
-    http::ExecCollector collector(stage.budget, "sandbox", 100);
+    asked.input_share = *stage.budget.take(k_one, asked.input.size());
+    const auto collector = collector_of(stage.budget, k_other, 0);
     stage.play.room = 100;
-    http::ExecRun run(stage.lease(), stage.play, std::move(asked), collector, stage.clock, stage.timers);
+    http::ExecRun run(stage.lease(), stage.play, std::move(asked), *collector, stage.clock, stage.timers);
     stage.play.observer->on_started(7);
-    CHECK(stage.budget.hold("sandbox", 600) == nullptr);
+    CHECK(stage.budget.used() == 600);
     SECTION("taken") {
         stage.play.room = SIZE_MAX;
         stage.play.observer->on_input_room();
@@ -154,7 +164,7 @@ TEST_CASE("input of an exec is in the budget until the program has taken it, or 
     SECTION("ended") {
         stage.play.observer->on_exit({0, 0, false});
     }
-    CHECK(stage.budget.hold("sandbox", 1000) != nullptr);
+    CHECK(stage.budget.used() == 0);
 }
 
 TEST_CASE("base64 comes back as it went, and only in its one form") {
@@ -251,9 +261,9 @@ TEST_CASE("an argv has a bound of its own") {
 
 TEST_CASE("input goes to the program as it has room, then comes its end") {
     Stage stage;
-    http::ExecCollector collector(stage.budget, "sandbox", 100);
+    const auto collector = collector_of(stage.budget, k_one, 100);
     stage.play.room = 0;
-    const auto run = stage.run(collector, R"({"command":"cat","stdin":"hello"})");
+    const auto run = stage.run(*collector, R"({"command":"cat","stdin":"hello"})");
     CHECK(stage.play.spec.stdin_kind == sandbox::RunSpec::Stdin::pipe);
     CHECK(stage.play.input.empty());
     stage.play.room = 2;
@@ -269,8 +279,8 @@ TEST_CASE("input goes to the program as it has room, then comes its end") {
 
 TEST_CASE("a program that ended gives its lease back and says how long it took") {
     Stage stage;
-    http::ExecCollector collector(stage.budget, "sandbox", 100);
-    const auto run = stage.run(collector, R"({"command":"true"})");
+    const auto collector = collector_of(stage.budget, k_one, 100);
+    const auto run = stage.run(*collector, R"({"command":"true"})");
     int changes = 0;
     run->on_change([&changes] { ++changes; });
     stage.play.observer->on_started(7);
@@ -287,8 +297,8 @@ TEST_CASE("a program that ended gives its lease back and says how long it took")
 
 TEST_CASE("destroying an exec cancels its program and gives its lease back") {
     Stage stage;
-    http::ExecCollector collector(stage.budget, "sandbox", 100);
-    auto run = stage.run(collector, R"({"command":"true"})");
+    const auto collector = collector_of(stage.budget, k_one, 100);
+    auto run = stage.run(*collector, R"({"command":"true"})");
     stage.play.observer->on_started(7);
     run.reset();
     CHECK(stage.play.observer == nullptr);
@@ -298,15 +308,15 @@ TEST_CASE("destroying an exec cancels its program and gives its lease back") {
 
 TEST_CASE("an exec whose sandbox ends tells why, whichever end is heard first") {
     Stage stage;
-    http::ExecCollector collector(stage.budget, "sandbox", 100);
-    const auto lease_first = stage.run(collector, R"({"command":"true"})");
+    const auto collector = collector_of(stage.budget, k_one, 100);
+    const auto lease_first = stage.run(*collector, R"({"command":"true"})");
     stage.book.end(conversation::action::LeaseScope::all, base::Error(Errc::sandbox_gone, "oom"));
     stage.settle();
     REQUIRE(lease_first->end().has_value());
     CHECK(lease_first->end()->error().code() == Errc::sandbox_gone);
     CHECK(stage.play.observer == nullptr);
 
-    const auto bridge_first = stage.run(collector, R"({"command":"true"})");
+    const auto bridge_first = stage.run(*collector, R"({"command":"true"})");
     stage.play.observer->on_failed(base::Error(Errc::bridge_failed, "closed"));
     CHECK(stage.play.observer == nullptr);
     CHECK_FALSE(bridge_first->end().has_value());
@@ -315,7 +325,7 @@ TEST_CASE("an exec whose sandbox ends tells why, whichever end is heard first") 
     REQUIRE(bridge_first->end().has_value());
     CHECK(bridge_first->end()->error().detail() == "oom");
 
-    const auto alone = stage.run(collector, R"({"command":"true"})");
+    const auto alone = stage.run(*collector, R"({"command":"true"})");
     stage.play.observer->on_failed(base::Error(Errc::bridge_failed, "closed"));
     CHECK(stage.timers.fire_next());
     REQUIRE(alone->end().has_value());
@@ -325,8 +335,8 @@ TEST_CASE("an exec whose sandbox ends tells why, whichever end is heard first") 
 
 TEST_CASE("a guest that never ends a program is not waited for for ever") {
     Stage stage;
-    http::ExecCollector collector(stage.budget, "sandbox", 100);
-    const auto run = stage.run(collector, R"({"command":"true","timeoutMs":1000})");
+    const auto collector = collector_of(stage.budget, k_one, 100);
+    const auto run = stage.run(*collector, R"({"command":"true","timeoutMs":1000})");
     stage.play.observer->on_started(7);
     stage.timers.advance(base::Millis(30'999));
     CHECK_FALSE(run->end().has_value());
@@ -338,7 +348,7 @@ TEST_CASE("a guest that never ends a program is not waited for for ever") {
 
 TEST_CASE("output beyond the bound is dropped, and no character is cut by it") {
     Stage stage;
-    auto collector = std::make_unique<http::ExecCollector>(stage.budget, "sandbox", 4);
+    auto collector = collector_of(stage.budget, k_one, 4);
     collector->take(OutputKind::standard, "ab\xC3");
     collector->take(OutputKind::standard, "\xA4\xC3\xA4");
     collector->take(OutputKind::error, "abc\xC3\xA4");
@@ -350,7 +360,7 @@ TEST_CASE("output beyond the bound is dropped, and no character is cut by it") {
 
 TEST_CASE("output that is not UTF-8 comes as base64, byte for byte") {
     Stage stage;
-    auto collector = std::make_unique<http::ExecCollector>(stage.budget, "sandbox", 500);
+    auto collector = collector_of(stage.budget, k_one, 500);
     collector->take(OutputKind::standard, all_bytes());
     collector->take(OutputKind::error, "ends open \xC3");
     const Json answer = answer_of(std::move(collector), {{5, 0, false}, base::Millis(0)});
@@ -364,9 +374,9 @@ TEST_CASE("output that is not UTF-8 comes as base64, byte for byte") {
 }
 
 TEST_CASE("a long answer is made in pieces that fit together") {
-    http::OutputBudget budget(1 << 20, 1 << 20);
+    base::Budget budget{k_budget};
     const auto fill = [&budget](std::string_view text) {
-        auto collector = std::make_unique<http::ExecCollector>(budget, "sandbox", 1 << 19);
+        auto collector = collector_of(budget, k_one, 1 << 19);
         std::string long_text;
         while (long_text.size() < 200'000)
             long_text += text;
@@ -381,13 +391,17 @@ TEST_CASE("a long answer is made in pieces that fit together") {
     fill("\xff abc");
 }
 
-TEST_CASE("output that finds no room in the server is dropped, and the program goes on") {
+TEST_CASE("output that finds no room is dropped, the answer says why, and the program goes on") {
     Stage stage;
-    auto collector = std::make_unique<http::ExecCollector>(stage.budget, "sandbox", 4000);
+    const unsigned percent = GENERATE(50U, 100U);
+    base::Budget budget{k_budget, percent};
+    const auto others = budget.take(k_other, 4 * k_reserved);
+    auto collector = collector_of(budget, k_one, base::k_max_exec_output_bytes);
+    const std::string kept(base::k_exec_reserved_bytes + budget.room(k_one), 'x');
     const auto run = stage.run(*collector, R"({"command":"true"})");
     auto* const program = stage.play.observer;
     program->on_started(7);
-    program->on_output(OutputKind::standard, std::string(999, 'x') + "\xC3\xA4");
+    program->on_output(OutputKind::standard, kept + "\xC3\xA4");
     program->on_output(OutputKind::error, "y");
     CHECK(stage.play.observer != nullptr);
     program->on_output(OutputKind::standard, "z");
@@ -396,48 +410,50 @@ TEST_CASE("output that finds no room in the server is dropped, and the program g
     REQUIRE(run->end().has_value());
     const Json answer = answer_of(std::move(collector), **run->end());
     CHECK(answer["exitCode"] == 3);
-    CHECK(answer["stdout"] == std::string(999, 'x'));
-    CHECK(answer["stderr"] == "");
-    CHECK(answer["truncated"] == Json{{"stdout", true}, {"stderr", true}});
-    CHECK(stage.budget.take("sandbox", 2000) == 1000);
+    CHECK(answer["stdout"] == kept);
+    CHECK(answer["stderr"] == "y");
+    CHECK(answer["truncated"] == Json{{"stdout", true}, {"stderr", false}});
+    CHECK(answer["truncatedBy"] == (percent == 100 ? "capacity" : "user_share"));
+    CHECK(budget.held_by(k_one) == 0);
 }
 
-TEST_CASE("the output of one sandbox leaves room for that of others") {
-    http::OutputBudget budget(1000, 300);
-    const std::string text(200, 'x');
-    http::ExecCollector greedy(budget, "greedy", 400);
-    greedy.take(OutputKind::standard, text);
-    {
-        http::ExecCollector also_greedy(budget, "greedy", 400);
-        also_greedy.take(OutputKind::standard, text);
-        CHECK(also_greedy.output(OutputKind::standard).bytes.size() == 100);
-        CHECK(also_greedy.output(OutputKind::standard).is_truncated);
-        http::ExecCollector modest(budget, "modest", 400);
-        modest.take(OutputKind::standard, text);
-        CHECK(modest.output(OutputKind::standard).bytes == text);
-        CHECK_FALSE(modest.output(OutputKind::standard).is_truncated);
-        CHECK(budget.take("third", 300) == 300);
-        CHECK(budget.take("fourth", 300) == 200);
-        budget.give_back("third", 300);
-        budget.give_back("fourth", 200);
+TEST_CASE("an exec that kept its output gives what it did not need back before its answer is sent") {
+    base::Budget budget{k_budget};
+    const auto collector = collector_of(budget, k_one, 1 << 19);
+    collector->take(OutputKind::standard, "ab\xC3");
+    collector->close();
+    CHECK(budget.used() == 3);
+}
+
+// Eight such execs once made each exec of everybody answer `stdout: ""`.
+TEST_CASE("execs of one user, however much they write, leave the others their output") {
+    base::Budgets budgets;
+    const std::string much(base::k_max_exec_output_bytes, 'x');
+    std::vector<std::unique_ptr<http::ExecCollector>> greedy;
+    while (budgets.exec.room(k_one) >= k_reserved) {
+        greedy.push_back(collector_of(budgets.exec, k_one, base::k_max_exec_output_bytes));
+        greedy.back()->take(OutputKind::standard, much);
+        greedy.back()->take(OutputKind::error, "e");
+        CHECK(greedy.back()->output(OutputKind::standard).bytes.size() >= base::k_exec_reserved_bytes);
+        CHECK(greedy.back()->output(OutputKind::error).bytes == "e");
     }
-    http::ExecCollector later(budget, "greedy", 400);
-    later.take(OutputKind::error, "y");
-    greedy.take(OutputKind::standard, text);
-    CHECK(later.output(OutputKind::error).bytes == "y");
-    CHECK(greedy.output(OutputKind::standard).bytes.size() == 299);
-    CHECK(greedy.output(OutputKind::standard).is_truncated);
+    CHECK(greedy.back()->truncated_by() == Errc::user_share);
+    const auto other = collector_of(budgets.exec, k_other, base::k_max_exec_output_bytes);
+    other->take(OutputKind::standard, much);
+    CHECK(other->output(OutputKind::standard).bytes == much);
 }
 
 TEST_CASE("output has no gap where room came back while its program ran") {
-    http::OutputBudget budget(100, 100);
-    http::ExecCollector collector(budget, "sandbox", 400);
-    CHECK(budget.take("sandbox", 98) == 98);
-    collector.take(OutputKind::standard, "abc");
-    budget.give_back("sandbox", 98);
-    collector.take(OutputKind::standard, "d");
-    CHECK(collector.output(OutputKind::standard).bytes == "ab");
-    CHECK(collector.output(OutputKind::standard).is_truncated);
+    base::Budget budget{k_budget};
+    auto collector = collector_of(budget, k_one, base::k_max_exec_output_bytes);
+    auto other = budget.take(k_other, 5 * k_reserved);
+    collector->take(OutputKind::standard, std::string(base::k_exec_reserved_bytes, 'a'));
+    auto same = budget.take(k_one, budget.room(k_one) - 1);
+    collector->take(OutputKind::standard, "abc");
+    *same = {};
+    collector->take(OutputKind::standard, "d");
+    CHECK(collector->output(OutputKind::standard).bytes.size() == base::k_exec_reserved_bytes + 1);
+    CHECK(collector->output(OutputKind::standard).is_truncated);
 }
 
 TEST_CASE("a stream shows output in order, whole characters only, and the exit last") {

@@ -142,6 +142,14 @@ TEST_CASE("a full server says when to come again, a missing key how to send it")
     CHECK(soon.headers.back() == std::pair<std::string_view, std::string>("Retry-After", "7"));
     CHECK(has(problem(Error(Errc::unauthorized), "r"), "WWW-Authenticate"));
     CHECK_FALSE(has(problem(Error(Errc::not_found), "r"), "Retry-After"));
+    // The refusal of a budget knows when.
+    const Error full = Error(Errc::capacity, "No.").with("budget", "\"places\"");
+    CHECK(parse_json(problem(full, "r").body)->value("budget", "") == "places");
+    CHECK_FALSE(has(problem(full, "r"), "Retry-After"));
+    CHECK_FALSE(
+        has(problem(Error(Errc::user_share, "No.").with("budget", "\"places\""), "r"), "Retry-After"));
+    const Error soon_free(Errc::user_share, "No.", std::chrono::seconds(1));
+    CHECK(has(problem(Error(soon_free).with("budget", "\"exec\""), "r"), "Retry-After"));
     // What was begun is not repeated by a client that only reads the field.
     CHECK(has(problem(Error(Errc::shutting_down), "r"), "Retry-After"));
     CHECK_FALSE(has(problem(Error(Errc::shutting_down).with("begun", "true"), "r"), "Retry-After"));

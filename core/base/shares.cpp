@@ -1,0 +1,115 @@
+#include "core/base/shares.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "core/base/operation_limits.hpp"
+
+namespace atl::base {
+
+Budget::~Budget() {
+    assert(used_ == 0 && holders_.empty());
+}
+
+std::uint64_t Budget::held_by(const ShareHolder& holder) const {
+    const auto found = holders_.find(holder.name());
+    return found == holders_.end() ? 0 : found->second.amount;
+}
+
+// The most x with held + x <= P/100 * (total - what others hold), where that is held + free.
+std::uint64_t Budget::room_beside(std::uint64_t held, std::uint64_t used) const noexcept {
+    const std::uint64_t free = spec_.total - used;
+    const std::uint64_t may_hold = std::max(spec_.floor, (held + free) * user_percent_ / 100);
+    return std::min(free, may_hold - std::min(held, may_hold));
+}
+
+Error Budget::refusal_beside(std::uint64_t held, std::uint64_t amount) const {
+    const bool is_full = amount > spec_.total - used_;
+    std::string detail = is_full ? "The server has no room for this" : "This user has no room for this";
+    detail.append(" in the budget `").append(spec_.name).append("`: ");
+    detail += is_full ? "all users together have " : "a user may have ";
+    if (!is_full)
+        detail.append(std::to_string(user_percent_)).append(" % of what the others leave of ");
+    detail.append(std::to_string(spec_.total)).append(" ").append(spec_.unit);
+    if (!is_full)
+        detail.append(", and this one holds ").append(std::to_string(held));
+    detail.append(". ").append(spec_.freed_by);
+    return Error(is_full ? Errc::capacity : Errc::user_share, std::move(detail), spec_.retry_after)
+        .with("budget", "\"" + std::string(spec_.name) + "\"");
+}
+
+Result<Share> Budget::take(const ShareHolder& holder, std::uint64_t amount) {
+    Share share(*this, *holders_.try_emplace(holder.name()).first);
+    if (auto grown = share.grow(amount); !grown)
+        return grown.error();
+    return share;
+}
+
+Share::Share(Budget& budget, Budget::Holders::value_type& holder) : budget_(&budget), holder_(&holder) {
+    ++holder_->second.shares;
+}
+
+Share::Share(Share&& other) noexcept
+    : budget_(std::exchange(other.budget_, nullptr)),
+      holder_(std::exchange(other.holder_, nullptr)),
+      amount_(std::exchange(other.amount_, 0)) {}
+
+Share& Share::operator=(Share&& other) noexcept {
+    Share taken(std::move(other));
+    std::swap(budget_, taken.budget_);
+    std::swap(holder_, taken.holder_);
+    std::swap(amount_, taken.amount_);
+    return *this;
+}
+
+Result<void> Share::grow(std::uint64_t amount) {
+    if (amount > 0 &&
+        (budget_ == nullptr || amount > budget_->room_beside(holder_->second.amount, budget_->used_)))
+        return refusal(amount);
+    add(amount);
+    return {};
+}
+
+std::uint64_t Share::grow_up_to(std::uint64_t amount) noexcept {
+    const std::uint64_t taken =
+        budget_ == nullptr ? 0
+                           : std::min(amount, budget_->room_beside(holder_->second.amount, budget_->used_));
+    add(taken);
+    return taken;
+}
+
+void Share::shrink(std::uint64_t amount) noexcept {
+    assert(amount <= amount_);
+    if (amount == 0)
+        return;
+    amount_ -= amount;
+    holder_->second.amount -= amount;
+    budget_->used_ -= amount;
+}
+
+Error Share::refusal(std::uint64_t amount) const {
+    assert(budget_ != nullptr);
+    return budget_->refusal_beside(holder_->second.amount, amount);
+}
+
+void Share::add(std::uint64_t amount) noexcept {
+    if (amount == 0)
+        return;
+    amount_ += amount;
+    holder_->second.amount += amount;
+    budget_->used_ += amount;
+}
+
+void Share::release() noexcept {
+    shrink(amount_);
+    if (holder_ != nullptr && --holder_->second.shares == 0)
+        budget_->holders_.erase(budget_->holders_.find(holder_->first));
+}
+
+Budgets::Budgets(unsigned user_percent)
+    : exec({"exec", "bytes", "An exec that has ended gives its input and output back.",
+            k_exec_output_budget_bytes, k_exec_user_floor_bytes, std::chrono::seconds(1)},
+           user_percent) {}
+
+}  // namespace atl::base

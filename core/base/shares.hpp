@@ -1,0 +1,138 @@
+// Bounds for all in which each user has a share. A budget has a total. A user may hold a percentage of what
+// the others leave of it (`--user-share`): with 50 %, a user who is alone one half, two users a third each, n
+// users 1/(n+1) each, so that the next user finds as much as they have; with 100 %, all. Up to the floor of
+// a budget only its total counts. The total is never exceeded, so a floor is no promise.
+//
+// Invariants: the shares of a budget are all that is used of it; a share gives back exactly what it took,
+// once; a take never waits, so nothing can deadlock. Not here: the queue for those who wait instead
+// (body_budget).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/base/error.hpp"
+#include "core/base/limits.hpp"
+
+namespace atl::base {
+
+/// A user as budgets know one: a user of the API, or a key, or a conversation or sandbox that has no owner.
+class ShareHolder {
+  public:
+    /// The server's own key.
+    ShareHolder() : ShareHolder(key("")) {}
+    static ShareHolder user(std::string_view user_id) { return ShareHolder("user ", user_id); }
+    /// `label` of the key; empty: the server's own.
+    static ShareHolder key(std::string_view label) { return ShareHolder("key ", label); }
+    static ShareHolder thing(std::string_view id) { return ShareHolder("thing ", id); }
+    /// The owner of a thing, or the thing for itself.
+    static ShareHolder owner(const std::optional<std::string>& user_id, std::string_view thing_id) {
+        return user_id ? user(*user_id) : thing(thing_id);
+    }
+    const std::string& name() const noexcept { return name_; }
+    bool operator==(const ShareHolder&) const = default;
+
+  private:
+    ShareHolder(std::string_view kind, std::string_view name) : name_(std::string(kind).append(name)) {}
+    std::string name_;
+};
+
+struct BudgetSpec {
+    std::string_view name;  // of static storage, as all text here; clients see it in `budget`
+    std::string_view unit;
+    std::string_view freed_by;  // a sentence for people
+    std::uint64_t total = 0;
+    std::uint64_t floor = 0;
+    std::chrono::seconds retry_after{0};  // 0: waiting does not help
+};
+
+class Share;
+
+class Budget {
+  public:
+    /// 1 <= `user_percent` <= 100.
+    explicit Budget(const BudgetSpec& spec, unsigned user_percent = k_default_user_share_percent)
+        : spec_(spec), user_percent_(user_percent) {}
+    /// No share of it is left.
+    ~Budget();
+    Budget(const Budget&) = delete;
+    Budget& operator=(const Budget&) = delete;
+
+    /// Errors: user_share; capacity, where no user could have so much now.
+    Result<Share> take(const ShareHolder& holder, std::uint64_t amount);
+    /// How much this user could take now, or after it gave `given_back` of its own back.
+    std::uint64_t room(const ShareHolder& holder, std::uint64_t given_back = 0) const {
+        return room_beside(held_by(holder) - given_back, used_ - given_back);
+    }
+    /// The error for a user who cannot take `amount`.
+    Error refusal(const ShareHolder& holder, std::uint64_t amount) const {
+        return refusal_beside(held_by(holder), amount);
+    }
+
+    const BudgetSpec& spec() const noexcept { return spec_; }
+    unsigned user_percent() const noexcept { return user_percent_; }
+    std::uint64_t used() const noexcept { return used_; }
+    std::uint64_t held_by(const ShareHolder& holder) const;
+
+  private:
+    friend class Share;
+    struct Held {
+        std::uint64_t amount = 0;
+        std::size_t shares = 0;
+    };
+    using Holders = std::unordered_map<std::string, Held>;
+
+    std::uint64_t room_beside(std::uint64_t held, std::uint64_t used) const noexcept;
+    Error refusal_beside(std::uint64_t held, std::uint64_t amount) const;
+
+    const BudgetSpec spec_;
+    const unsigned user_percent_;
+    std::uint64_t used_ = 0;
+    Holders holders_;  // those with a share, and no others
+};
+
+/// What a user holds of a budget for one thing, until this is destroyed. The budget outlives it.
+class Share {
+  public:
+    /// Of nothing, and takes nothing.
+    Share() = default;
+    Share(Share&& other) noexcept;
+    Share& operator=(Share&& other) noexcept;
+    ~Share() { release(); }
+
+    /// All of `amount` or nothing. Errors: as Budget::take().
+    Result<void> grow(std::uint64_t amount);
+    /// Takes as much of `amount` as there is room for, and returns that.
+    std::uint64_t grow_up_to(std::uint64_t amount) noexcept;
+    /// Precondition: `amount` <= amount().
+    void shrink(std::uint64_t amount) noexcept;
+    std::uint64_t amount() const noexcept { return amount_; }
+    /// The error for what grow_up_to() did not take. Precondition: it is a share of a budget.
+    Error refusal(std::uint64_t amount) const;
+
+  private:
+    friend class Budget;
+    Share(Budget& budget, Budget::Holders::value_type& holder);
+    void add(std::uint64_t amount) noexcept;
+    void release() noexcept;
+
+    Budget* budget_ = nullptr;
+    Budget::Holders::value_type* holder_ = nullptr;  // lasts as long as one share names it
+    std::uint64_t amount_ = 0;
+};
+
+/// The table of all budgets: docs/operations/limits-and-capacity.md and /v1/system show it.
+struct Budgets {
+    explicit Budgets(unsigned user_percent = k_default_user_share_percent);
+    std::array<const Budget*, 1> all() const noexcept { return {&exec}; }
+
+    Budget exec;
+};
+
+}  // namespace atl::base

@@ -1,0 +1,96 @@
+// Bounds of the server that all users share: one user takes what there is, beside a neighbour. The control of
+// each attack is a server on which one user may have all (`--user-share 100`).
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <list>
+
+#include "tests/isolation/lab.hpp"
+#include "tests/support/deadline.hpp"
+
+namespace shares_test {
+
+using namespace atl::test;
+
+namespace {
+
+constexpr std::uint64_t k_mib = 1024UL * 1024;
+
+struct House {
+    explicit House(const char* user_share) : lab(Privilege::as_started, {"--user-share", user_share}) {}
+
+    Json budget(const std::string& name) {
+        const Json system = lab.api.call(200, "GET", "/v1/system");
+        const Json& all = system["budgets"];
+        return *std::ranges::find_if(all, [&](const Json& one) { return one["name"] == name; });
+    }
+    std::uint64_t used(const std::string& name) { return budget(name)["used"]; }
+    HttpResponse post(const std::string& path, const Json& body) {
+        return lab.api.http().request("POST", path, body.dump());
+    }
+    /// Sends the request, and waits for no answer. Its client leaves with the house.
+    HttpClient& begin(const std::string& path, const Json& body) {
+        HttpClient& client = clients.emplace_back(lab.api.connect());
+        const std::string text = body.dump();
+        client.connect();
+        client.send_raw("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nX-API-Key: " + lab.server.key() +
+                        "\r\nContent-Type: application/json\r\nContent-Length: " +
+                        std::to_string(text.size()) + "\r\n\r\n" + text);
+        return client;
+    }
+
+    Lab lab;
+    std::list<HttpClient> clients;
+};
+
+Json of_user(const std::string& user) {
+    return {{"userId", user}};
+}
+
+std::string exec_path(const Sandbox& sandbox) {
+    return "/v1/sandboxes/" + sandbox.sandbox_id() + "/exec";
+}
+
+/// Two streams that are kept to their ends, of a program that goes on.
+void fill_exec(House& house, const Sandbox& greedy) {
+    const Json body{{"command", "head -c 16777216 /dev/zero; head -c 16777216 /dev/zero >&2; sleep 300"},
+                    {"maxOutputBytes", 16 * k_mib},
+                    {"timeoutMs", 300'000}};
+    for (int i = 0; i < 8; ++i)
+        (void)house.begin(exec_path(greedy), body);
+}
+
+}  // namespace
+
+TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "[redteam]") {
+    {
+        House control("100");
+        Sandbox greedy(control.lab, of_user("greedy"));
+        Sandbox neighbour(control.lab, of_user("neighbour"));
+        fill_exec(control, greedy);
+        REQUIRE(eventually([&] { return control.used("exec") == 256 * k_mib; }));
+        const HttpResponse refused = control.post(exec_path(neighbour), {{"command", "echo well"}});
+        CHECK(refused.status == 503);
+        CHECK(Json::parse(refused.body)["budget"] == "exec");
+        control.clients.clear();
+        CHECK(eventually([&] { return control.used("exec") == 0; }));
+    }
+    House house("50");
+    Sandbox greedy(house.lab, of_user("greedy"));
+    Sandbox neighbour(house.lab, of_user("neighbour"));
+    fill_exec(house, greedy);
+    REQUIRE(eventually([&] { return house.used("exec") == 128 * k_mib; }));
+    const HttpResponse refused = house.post(exec_path(greedy), {{"command", "true"}});
+    CHECK(refused.status == 429);
+    CHECK(code_of(refused) == "user_share");
+    const Json well =
+        Json::parse(house
+                        .post(exec_path(neighbour), {{"command", "echo well; head -c 9000000 /dev/zero >&2"},
+                                                     {"maxOutputBytes", 16 * k_mib}})
+                        .body);
+    CHECK(well["stdout"] == "well\n");
+    CHECK(well["truncated"] == Json{{"stdout", false}, {"stderr", false}});
+    house.clients.clear();
+    CHECK(eventually([&] { return house.used("exec") == 0; }));
+}
+
+}  // namespace shares_test
