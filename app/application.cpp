@@ -299,7 +299,7 @@ Result<void> Application::Parts::open_executions() {
         loop.get_executor(), timers, bridge::checker::CheckerConfig{.program = config.checker});
     programs = std::make_unique<bridge::runner::RunnerPrograms>(checker.get());
     executions = std::make_unique<execution::Executions>(
-        execution::ExecutionContext{clock, timers, *sandboxes, *programs, checker.get()},
+        execution::ExecutionContext{budgets.results, clock, timers, *sandboxes, *programs, checker.get()},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
         [this](const sandbox::Limits& limits) { return conversations->has_room(limits); });
     conversations->set_other_pool(

@@ -46,10 +46,16 @@ inline constexpr std::chrono::seconds k_engine_ready_deadline{30};
 // An engine that ended before it was ready is not tried again for so long, but by its pool, which waits less.
 inline constexpr std::chrono::minutes k_engine_rest{2};
 inline constexpr std::size_t k_max_runner_pool = 64;  // of one engine, started ahead
-// A run that ended can be read for so long. Those that ended first go first where there are too many.
+// A run that ended can be read for so long. The budget of what is kept of runs (core/base/shares.hpp): a
+// result counts as so many bytes at least, and a detached run has its first bytes before it waits in the
+// line.
 inline constexpr std::chrono::minutes k_execution_kept{10};
-inline constexpr std::size_t k_max_kept_executions = 2048;
-inline constexpr std::size_t k_max_kept_execution_bytes = 64UL * 1024 * 1024;  // of all that ended, together
+inline constexpr std::size_t k_max_kept_execution_bytes = 64UL * 1024 * 1024;
+inline constexpr std::size_t k_execution_user_floor_bytes = 1024UL * 1024;
+inline constexpr std::size_t k_least_kept_execution_bytes = 32UL * 1024;
+inline constexpr std::size_t k_execution_reserved_bytes = 128UL * 1024;
+static_assert(k_least_kept_execution_bytes <= k_execution_reserved_bytes);
+static_assert(k_execution_reserved_bytes < k_execution_user_floor_bytes);
 // The events of one run: logs as JSON, calls with their arguments. A call beyond it is refused; logs end
 // before it with an entry that says so.
 inline constexpr std::size_t k_max_execution_event_bytes = 8UL * 1024 * 1024;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "core/base/execution_limits.hpp"
 #include "core/base/operation_limits.hpp"
 
 namespace atl::base {
@@ -110,6 +111,11 @@ void Share::release() noexcept {
 Budgets::Budgets(unsigned user_percent)
     : exec({"exec", "bytes", "An exec that has ended gives its input and output back.",
             k_exec_output_budget_bytes, k_exec_user_floor_bytes, std::chrono::seconds(1)},
-           user_percent) {}
+           user_percent),
+      results({"results", "bytes",
+               "Results of runs give way to later ones of the same user, those that were read first; what is "
+               "left are detached runs that wait or are under way, and other users' results.",
+               k_max_kept_execution_bytes, k_execution_user_floor_bytes, std::chrono::seconds(5)},
+              user_percent) {}
 
 }  // namespace atl::base

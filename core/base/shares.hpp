@@ -130,9 +130,10 @@ class Share {
 /// The table of all budgets: docs/operations/limits-and-capacity.md and /v1/system show it.
 struct Budgets {
     explicit Budgets(unsigned user_percent = k_default_user_share_percent);
-    std::array<const Budget*, 1> all() const noexcept { return {&exec}; }
+    std::array<const Budget*, 2> all() const noexcept { return {&exec, &results}; }
 
     Budget exec;
+    Budget results;
 };
 
 }  // namespace atl::base

@@ -187,15 +187,26 @@ void Execution::on_log(const std::string& level, const std::string& text_json) {
     add(event::log, std::move(data));
 }
 
-bool Execution::has_room(std::size_t bytes) const noexcept {
+bool Execution::has_room(std::size_t bytes) const {
     return event_bytes_ + bytes + k_event_overhead_bytes + k_logs_end_bytes <=
-           base::k_max_execution_event_bytes;
+               base::k_max_execution_event_bytes &&
+           may_keep(bytes);
+}
+
+bool Execution::may_keep(std::size_t bytes) const {
+    return !is_detached() ||
+           told_.may_keep(*this, event_bytes_ + bytes + k_event_overhead_bytes + k_logs_end_bytes);
 }
 
 void Execution::on_call(std::uint64_t id, const std::string& name, const std::string& args_json) {
     if (state_ != State::running)
         return;
     in_program_ = true;
+    if (!may_keep(sizeof(Call))) {
+        fail("no_room", "the calls of this run found no room in the budget `results`");
+        in_program_ = false;
+        return;
+    }
     Call& call = *calls_.emplace_back(std::make_unique<Call>());
     call.id = id;
     call.name = name;
@@ -471,7 +482,13 @@ void Execution::finish(const std::optional<std::string>& value_json, const std::
     if (failure)
         line.field("err", failure->kind);
     line.info();
-    add(event::result, make_outcome(value_json, failure));
+    std::string outcome = make_outcome(value_json, failure);
+    if (!may_keep(outcome.size()))
+        outcome =
+            make_outcome(std::nullopt,
+                         Failure{"no_room", "the result found no room in the budget `results`", std::nullopt},
+                         Calls::dropped);
+    add(event::result, std::move(outcome));
     add(event::done, "{}");
     release();
 }

@@ -18,6 +18,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/execution_limits.hpp"
+#include "core/base/shares.hpp"
 #include "core/execution/engine.hpp"
 #include "core/execution/heavy_checks.hpp"
 #include "core/execution/program.hpp"
@@ -37,6 +38,7 @@ struct ExecutionRequest {
     enum class Choice : std::uint8_t { named, automatic };
 
     std::optional<std::string> user_id;
+    base::ShareHolder holder{};      // whose result it is
     const Engine* engine = nullptr;  // available; outlives the run
     Choice choice = Choice::named;   // of the engine
     Language language = Language::javascript;
@@ -77,6 +79,7 @@ struct CallAnswer {
 
 /// What an execution is made with; all of it outlives it.
 struct ExecutionContext {
+    base::Budget& results;  // what is kept of runs
     const base::Clock& clock;
     base::Timers& timers;
     sandbox::Manager& sandboxes;
@@ -90,6 +93,8 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     struct Told {
         std::function<void(const Execution&)> ready;  // the engine that it started itself is ready
         std::function<void(Execution&)> ended;
+        /// Reserves so many bytes for what is kept of a detached run; false: there is no room.
+        std::function<bool(const Execution&, std::size_t)> may_keep;
         std::function<void(Execution&)> left;  // its sandbox is gone, or there was none: its place is free
     };
     class Follower;
@@ -118,6 +123,10 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
 
     const std::string& id() const noexcept { return id_; }
     std::uint64_t key() const noexcept { return key_; }  // later ones have greater keys
+    const base::ShareHolder& holder() const noexcept { return request_.holder; }
+    /// True if the client that waited for it has the result, or somebody read it after the end.
+    bool is_read() const noexcept { return is_read_ || !is_detached(); }
+    void note_read() noexcept { is_read_ = has_ended(); }
     const std::optional<std::string>& user_id() const noexcept { return request_.user_id; }
     State state() const noexcept { return state_; }
     /// A sandbox of it was ready, or it has ended without being refused.
@@ -162,7 +171,9 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void give_program();
     void add(std::string_view type, std::string data);
     /// Whether an event of `bytes` fits, and behind it the last log entry, which says that the logs end.
-    bool has_room(std::size_t bytes) const noexcept;
+    bool has_room(std::size_t bytes) const;
+    /// True if `bytes` more will be kept, and behind them the last log entry, or a result without a value.
+    bool may_keep(std::size_t bytes) const;
     void arm(base::Millis time, std::function<void()> fire);
     void finish(const std::optional<std::string>& value_json, const std::optional<Failure>& failure);
     void fail(std::string kind, std::string message);
@@ -179,10 +190,11 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void settle(Call& call, std::string_view status);
     void reject(Call& call, std::string_view status, const std::string& message);
     Call* find_call(std::string_view call_id) const;
+    enum class Calls : std::uint8_t { told, dropped };
     /// The data of the event `result`. Notes where in it the logs of the whole result belong.
     std::string make_outcome(const std::optional<std::string>& value_json,
-                             const std::optional<Failure>& failure);
-    void write_calls(std::string& out) const;
+                             const std::optional<Failure>& failure, Calls calls = Calls::told);
+    void write_calls(std::string& out, Calls calls) const;
 
     ExecutionContext context_;
     const std::string id_;
@@ -195,6 +207,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     bool is_engine_ready_ = false;
     std::string engine_failure_;
     bool is_promised_ = false;
+    bool is_read_ = false;
     std::optional<base::Error> refusal_;
     const base::WallTime created_at_;
     std::optional<base::WallTime> ended_at_;

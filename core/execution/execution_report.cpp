@@ -45,7 +45,7 @@ void ExecutionEvent::write(std::string& out) const {
 }
 
 std::string Execution::make_outcome(const std::optional<std::string>& value_json,
-                                    const std::optional<Failure>& failure) {
+                                    const std::optional<Failure>& failure, Calls calls) {
     std::string out = "{";
     if (value_json)
         out.append("\"result\":").append(*value_json).append(",");
@@ -56,17 +56,19 @@ std::string Execution::make_outcome(const std::optional<std::string>& value_json
         out += ',';
     }
     logs_at_ = out.size();
-    write_calls(out);
+    write_calls(out, calls);
     out.append(",\"durationMs\":").append(std::to_string(took_.count())).append(",\"executor\":\"");
     out.append(request_.engine->name).append("\"}");
     return out;
 }
 
-void Execution::write_calls(std::string& out) const {
+void Execution::write_calls(std::string& out, Calls calls) const {
     out += "\"calls\":";
     base::JsonWriter json(out);
     json.begin_array();
     for (const auto& call : calls_) {
+        if (calls == Calls::dropped)
+            break;
         json.begin_object();
         json.key("callId").string(call_name(call->id));
         json.key("name").string(call->name);

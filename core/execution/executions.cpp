@@ -38,9 +38,20 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
                                              (!pool_.has(*request.engine, limits) && !can_make_room(limits))))
         return room.error();
     const std::uint64_t key = ++last_key_;
-    if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered)
+    if (request.attendance == ExecutionRequest::Attendance::unattended) {
+        if (auto room = make_room(key, request.holder, base::k_execution_reserved_bytes, GivingWay::all);
+            !room)
+            return room.error();
+    }
+    if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered) {
+        shares_.erase(key);
         return entered.error();
+    }
     Execution::Told told;
+    told.may_keep = [self = self_](const Execution& it, std::size_t bytes) {
+        return *self != nullptr &&
+               (*self)->make_room(it.key(), it.holder(), bytes, GivingWay::all).has_value();
+    };
     told.ready = [self = self_](const Execution& it) {
         if (*self != nullptr)
             (*self)->on_engine_start(it.engine(), "");
@@ -167,9 +178,50 @@ void Executions::on_ended(Execution& execution) {
     // Nobody but who asked for it knows of one that was refused.
     if (execution.refusal())
         return forget(execution.key());
+    const std::uint64_t bytes = std::max(execution.event_bytes(), base::k_least_kept_execution_bytes);
+    // Who waited for an attended run has its result.
+    if (!execution.is_detached() && !make_room(execution.key(), execution.holder(), bytes, GivingWay::read))
+        return forget(execution.key());
+    base::Share& share = shares_.at(execution.key());
+    share.shrink(share.amount() - std::min(bytes, share.amount()));
     ended_.emplace_back(context_.clock.steady_now(), execution.key());
-    kept_bytes_ += execution.event_bytes();
+    ended_of_[execution.holder().name()].push_back(execution.key());
     forget_old();
+}
+
+base::Result<void> Executions::make_room(std::uint64_t key, const base::ShareHolder& holder,
+                                         std::uint64_t bytes, GivingWay giving_way) {
+    base::Budget& budget = context_.results;
+    const auto own = shares_.find(key);
+    const std::uint64_t held = own == shares_.end() ? 0 : own->second.amount();
+    if (bytes <= held)
+        return {};
+    const std::uint64_t lacking = bytes - held;
+    std::vector<std::uint64_t> going;
+    std::uint64_t given_back = 0;
+    const auto ended = ended_of_.find(holder.name());
+    for (const bool is_read : {true, false}) {
+        if (ended == ended_of_.end() || (!is_read && giving_way == GivingWay::read))
+            break;
+        for (const std::uint64_t other : ended->second) {
+            if (budget.room(holder, given_back) >= lacking)
+                break;
+            if (all_.at(other)->is_read() != is_read)
+                continue;
+            going.push_back(other);
+            given_back += shares_.at(other).amount();
+        }
+    }
+    if (budget.room(holder, given_back) < lacking)
+        return budget.refusal(holder, lacking);
+    for (const std::uint64_t other : going)
+        forget(other);
+    if (own != shares_.end())
+        return own->second.grow(lacking);
+    auto taken = budget.take(holder, lacking);
+    if (taken)
+        shares_.emplace(key, std::move(*taken));
+    return taken ? base::Result<void>() : taken.error();
 }
 
 void Executions::on_engine_start(const Engine& engine, std::string_view why) {
@@ -199,15 +251,17 @@ void Executions::forget(std::uint64_t key) {
     if (found.empty())
         return;
     keys_.erase(found.mapped()->id());
-    if (std::erase_if(ended_, [key](const auto& one) { return one.second == key; }) > 0)
-        kept_bytes_ -= found.mapped()->event_bytes();
+    shares_.erase(key);
+    if (std::erase_if(ended_, [key](const auto& one) { return one.second == key; }) == 0)
+        return;
+    const auto others = ended_of_.find(found.mapped()->holder().name());
+    if (std::erase(others->second, key) > 0 && others->second.empty())
+        ended_of_.erase(others);
 }
 
 void Executions::forget_old() {
     const base::SteadyTime now = context_.clock.steady_now();
-    while (!ended_.empty() && (now - ended_.front().first >= base::k_execution_kept ||
-                               ended_.size() > base::k_max_kept_executions ||
-                               (kept_bytes_ > base::k_max_kept_execution_bytes && ended_.size() > 1)))
+    while (!ended_.empty() && now - ended_.front().first >= base::k_execution_kept)
         forget(ended_.front().second);
     context_.timers.cancel(std::exchange(timer_, 0));
     if (ended_.empty())

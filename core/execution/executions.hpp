@@ -51,7 +51,7 @@ class Executions {
     const ExecutionSettings& settings() const noexcept { return settings_; }
 
     /// Puts a run into the line of its user. It may be refused later, when its turn comes
-    /// (Execution::refusal()). Errors: too_many_executions, capacity, shutting_down.
+    /// (Execution::refusal()). Errors: too_many_executions, user_share, capacity, shutting_down.
     base::Result<std::shared_ptr<Execution>> begin(ExecutionRequest request);
     /// Null: unknown, or forgotten.
     std::shared_ptr<Execution> find(const std::string& id) const;
@@ -88,6 +88,12 @@ class Executions {
     void on_left(const Execution& execution);
     /// `why`: how a runner of it ended before it was ready; empty: one was ready.
     void on_engine_start(const Engine& engine, std::string_view why);
+    enum class GivingWay : std::uint8_t { read, all };
+    /// Has room for `bytes` of the run `key`, in the place of other results of the user, if it must: those
+    /// that were read before all others, those that ended first before later ones. Errors: user_share,
+    /// capacity; then nothing gave way.
+    base::Result<void> make_room(std::uint64_t key, const base::ShareHolder& holder, std::uint64_t bytes,
+                                 GivingWay giving_way);
     void forget(std::uint64_t key);
     void forget_old();
 
@@ -104,7 +110,8 @@ class Executions {
     std::map<std::uint64_t, std::shared_ptr<Execution>> all_;
     std::unordered_map<std::string, std::uint64_t> keys_;
     std::deque<std::pair<base::SteadyTime, std::uint64_t>> ended_;  // those that ended first are first
-    std::size_t kept_bytes_ = 0;                                    // of those
+    std::unordered_map<std::string, std::vector<std::uint64_t>> ended_of_;  // the same of each holder
+    std::unordered_map<std::uint64_t, base::Share> shares_;                 // of detached runs, and of those
     base::TimerId timer_ = 0;
     bool pumping_ = false;
     bool shutting_down_ = false;

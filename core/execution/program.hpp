@@ -26,7 +26,7 @@ struct ProgramSpec {
 };
 
 /// Why a program did not end with a value. `kind`: syntax runtime timeout memory cancelled denied protocol
-/// crashed. `message`: k_max_execution_error_bytes at most.
+/// crashed no_room. `message`: k_max_execution_error_bytes at most.
 struct Failure {
     std::string kind;
     std::string message;

@@ -107,7 +107,7 @@ void add_result(Schema& out) {
         object(Members::required,
                {{"kind", "What ended the program.",
                  one_of({"syntax", "runtime", "timeout", "memory", "cancelled", "denied", "protocol",
-                         "crashed"})},
+                         "crashed", "no_room"})},
                 {"message", "A sentence, for the model, 64 KiB at most. The program may have written it.",
                  text()},
                 {"line", "The line of the program as it was sent, where that is known.", counter()}}),

@@ -29,7 +29,7 @@ void ExecutionSocket::produce(base::SteadyTime) {
         take(parts.has_error() ? base::Result<ExecutionFrame>(parts.error())
                                : read_execution_frame(std::move(*parts)));
     }
-    const execution::Execution& execution = follower_.execution();
+    execution::Execution& execution = follower_.execution();
     std::size_t written = 0;
     for (const execution::ExecutionEvent& event : execution.events(cursor_)) {
         if (written >= base::k_replay_batch_bytes) {
@@ -42,6 +42,7 @@ void ExecutionSocket::produce(base::SteadyTime) {
         cursor_ = event.seq;
         write_frame(out(), Opcode::text, text);
     }
+    execution.note_read();
     if (execution.refusal())
         close(CloseCode::try_again_later, base::code_name(execution.refusal()->code()),
               execution.refusal()->detail());

@@ -3,7 +3,7 @@
 namespace atl::http {
 
 BodyStream::State ExecutionStream::pull(std::string& out, std::size_t limit_bytes) {
-    const execution::Execution& execution = follower_.execution();
+    execution::Execution& execution = follower_.execution();
     for (const execution::ExecutionEvent& event : execution.events(cursor_)) {
         if (out.size() >= limit_bytes)
             return State::more;
@@ -20,6 +20,7 @@ BodyStream::State ExecutionStream::pull(std::string& out, std::size_t limit_byte
     // It could not begin although it had its place in the line.
     if (execution.refusal())
         write_stream_closed(out, *execution.refusal(), {cursor_, {}}, names_);
+    execution.note_read();
     return State::finished;
 }
 

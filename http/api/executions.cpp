@@ -50,6 +50,8 @@ Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, co
     request = std::move(form.request);
     if (const auto claimed = claim_user(context.principal, request.user_id); claimed.has_error())
         return claimed.error();
+    request.holder =
+        request.user_id ? base::ShareHolder::user(*request.user_id) : holder_of(context.principal);
     const auto engine = api.executions->engines().choose(form.executor, form.language);
     if (engine.has_error())
         return engine.error();
@@ -206,9 +208,10 @@ Result<ExecutionPtr> execution_of(Api& api, const RequestContext& context) {
     return found;
 }
 
-Result<Response> execution_told(const Execution& execution) {
+Result<Response> execution_told(Execution& execution) {
     std::string out;
     execution.write(out, Execution::Detail::whole);
+    execution.note_read();
     return execution_response(std::move(out));
 }
 
@@ -288,6 +291,8 @@ Task<Result<Response>> async_get_execution_events(Api& api, RequestContext& cont
         event.write(out);
         next = event.seq;
     }
+    if (next == (*execution)->last_seq())
+        (*execution)->note_read();
     out.append("],\"next\":").append(std::to_string(next)).append("}");
     co_return execution_response(std::move(out));
 }
@@ -444,11 +449,11 @@ Route execute_route(std::string_view pattern, std::string_view name, std::string
     made.responses = {{200, "What became of the program, once it began.", "ExecutionResult"},
                       {200, "Its events, to `done`.", "ExecutionStream", k_event_stream_type},
                       {202, "It is detached: it runs, or waits in the line.", "ExecutionBegun"}};
-    made.errors = {Errc::executor_unavailable, Errc::too_many_executions, Errc::too_many_streams,
-                   Errc::user_not_allowed,     Errc::limit_not_allowed,   Errc::capacity,
-                   Errc::sandbox_failed,       Errc::storage_failed,      Errc::shutting_down,
-                   Errc::request_timeout,      Errc::host_unsupported,    Errc::bridge_failed,
-                   Errc::deadline_exceeded};
+    made.errors = {
+        Errc::executor_unavailable, Errc::too_many_executions, Errc::too_many_streams, Errc::user_share,
+        Errc::user_not_allowed,     Errc::limit_not_allowed,   Errc::capacity,         Errc::sandbox_failed,
+        Errc::storage_failed,       Errc::shutting_down,       Errc::request_timeout,  Errc::host_unsupported,
+        Errc::bridge_failed,        Errc::deadline_exceeded};
     return made;
 }
 

@@ -51,7 +51,7 @@ export interface ProgramOutcome {
     result?: any;
     /** Why it has no result: that a program failed is no error of the call. */
     error?: {
-        kind: 'syntax' | 'runtime' | 'timeout' | 'memory' | 'cancelled' | 'denied' | 'protocol' | 'crashed';
+        kind: 'syntax' | 'runtime' | 'timeout' | 'memory' | 'cancelled' | 'denied' | 'protocol' | 'crashed' | 'no_room';
         message: string;
         line?: number;
     };

@@ -59,6 +59,15 @@ void fill_exec(House& house, const Sandbox& greedy) {
         (void)house.begin(exec_path(greedy), body);
 }
 
+/// Runs with 8 MiB of logs each: six bytes of JSON for each that the program writes.
+void run_loudly(House& house, int runs) {
+    const Json body{{"userId", "greedy"},
+                    {"code", R"(for (let i = 0; i < 14; ++i) console.log("\u0001".repeat(100000)))"},
+                    {"maxOutputBytes", 4 * k_mib}};
+    for (int i = 0; i < runs; ++i)
+        REQUIRE(house.post("/v1/execute", body).status == 200);
+}
+
 }  // namespace
 
 TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "[redteam]") {
@@ -91,6 +100,32 @@ TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "
     CHECK(well["truncated"] == Json{{"stdout", false}, {"stderr", false}});
     house.clients.clear();
     CHECK(eventually([&] { return house.used("exec") == 0; }));
+}
+
+TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam]") {
+    const auto take = [](House& house) {
+        const Json quiet{{"userId", "quiet"}, {"code", "return 7"}, {"detached", true}};
+        const Json begun = house.lab.api.call(202, "POST", "/v1/execute", quiet.dump());
+        const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
+        run_loudly(house, 9);
+        Json result;
+        CHECK(eventually([&] {
+            result = house.lab.api.call(200, "GET", path);
+            return result["status"] == "ended";
+        }));
+        CHECK(result["outcome"]["result"] == 7);
+        return house.used("results");
+    };
+    House control("100");
+    const Json executors = control.lab.api.call(200, "GET", "/v1/executors");
+    if (std::ranges::none_of(executors["executors"],
+                             [](const Json& one) { return one["available"] == true; }))
+        SKIP("no engine of code mode is installed: scripts/setup --executors");
+    CHECK(take(control) > 33 * k_mib);
+    House house("50");
+    CHECK(take(house) <= 33 * k_mib);
+    const Json next{{"userId", "neighbour"}, {"code", "return 8"}, {"detached", true}};
+    CHECK(house.post("/v1/execute", next).status == 202);
 }
 
 }  // namespace shares_test

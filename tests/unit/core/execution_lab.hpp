@@ -145,7 +145,7 @@ struct Lab {
     explicit Lab(std::size_t places = 100, execution::QueueLimits queue = {})
         : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
                     settings_of(places)),
-          executions({world.clock, world.timers, sandboxes, programs, &checks},
+          executions({budgets.results, world.clock, world.timers, sandboxes, programs, &checks},
                      execution::Engines({engine_named("container")}), {512, queue},
                      [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {}
 
@@ -164,8 +164,10 @@ struct Lab {
         ExecutionRequest request;
         request.engine = &executions.engines().all()[0];
         request.code = "return 1";
-        if (!user.empty())
+        if (!user.empty()) {
             request.user_id = user;
+            request.holder = base::ShareHolder::user(user);
+        }
         return request;
     }
     /// Offers tools: `free`, `asks` and `no` of the three policies, and `own` of the host.
@@ -221,6 +223,7 @@ struct Lab {
         return all;
     }
 
+    base::Budgets budgets;
     FakeWorld world{7};
     sandbox::Manager sandboxes;
     FakePrograms programs;

@@ -1,6 +1,8 @@
 // Runs of code mode over fakes of every port: the line, the end of a run whatever brings it about, and what
 // is kept.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/unit/core/execution_lab.hpp"
 
@@ -245,6 +247,134 @@ TEST_CASE("A run that has ended can be read for its time, and those that ended f
     }
     CHECK(lab.executions.find(large.front()->id()) == nullptr);
     CHECK(lab.executions.find(large.back()->id()) == large.back());
+}
+
+// Ten runs of one user once pushed out another's within seconds.
+TEST_CASE("Results of one user's runs leave those of others where they are") {
+    Lab lab;
+    const auto ended = [&lab](ExecutionRequest wanted, const std::string& log) {
+        auto execution = lab.begin(std::move(wanted));
+        FakeProgram& program = lab.started(execution);
+        program.observer.on_log("log", log);
+        program.observer.on_end("1", std::nullopt);
+        lab.settle();
+        return execution;
+    };
+    ExecutionRequest unread = lab.request("quiet");
+    unread.attendance = ExecutionRequest::Attendance::unattended;
+    const auto quiet = ended(unread, "kept");
+    const auto attendance =
+        GENERATE(ExecutionRequest::Attendance::attended, ExecutionRequest::Attendance::unattended);
+    std::vector<std::shared_ptr<Execution>> greedy;
+    for (int i = 0; i < 25; ++i) {
+        ExecutionRequest wanted = lab.request("greedy");
+        wanted.attendance = attendance;
+        greedy.push_back(ended(std::move(wanted), std::string(3UL * 1024 * 1024, 'x')));
+    }
+    CHECK(lab.executions.find(quiet->id()) == quiet);
+    CHECK(lab.executions.find(greedy.front()->id()) == nullptr);
+    CHECK(lab.executions.find(greedy.back()->id()) == greedy.back());
+    CHECK(lab.budgets.results.used() <= base::k_max_kept_execution_bytes);
+    lab.pass(base::k_execution_kept);
+    CHECK(lab.budgets.results.used() == 0);
+}
+
+TEST_CASE("Results that were read go first, and an attended run takes no unread one's place") {
+    Lab lab;
+    const auto ended = [&lab](ExecutionRequest::Attendance attendance) {
+        ExecutionRequest wanted = lab.request("ann");
+        wanted.attendance = attendance;
+        auto execution = lab.begin(std::move(wanted));
+        FakeProgram& program = lab.started(execution);
+        for (int i = 0; i < 2; ++i)
+            program.observer.on_log("log", std::string(3UL * 1024 * 1024, 'x'));
+        program.observer.on_end("1", std::nullopt);
+        lab.settle();
+        return execution;
+    };
+    using Attendance = ExecutionRequest::Attendance;
+    std::vector<std::shared_ptr<Execution>> unread;
+    for (int i = 0; i < 5; ++i)
+        unread.push_back(ended(Attendance::unattended));
+    const auto is_kept = [&lab](const std::shared_ptr<Execution>& one) {
+        return lab.executions.find(one->id()) == one;
+    };
+    CHECK(std::ranges::all_of(unread, is_kept));
+    CHECK_FALSE(is_kept(ended(Attendance::attended)));
+    CHECK(std::ranges::all_of(unread, is_kept));
+    unread[3]->note_read();
+    const auto attended = ended(Attendance::attended);
+    CHECK_FALSE(is_kept(unread[3]));
+    CHECK(is_kept(attended));
+    CHECK(is_kept(ended(Attendance::unattended)));
+    CHECK_FALSE(is_kept(attended));
+    CHECK(is_kept(unread[0]));
+    CHECK(is_kept(ended(Attendance::unattended)));
+    CHECK_FALSE(is_kept(unread[0]));
+    CHECK(is_kept(unread[1]));
+}
+
+TEST_CASE("A detached run whose result could find no room is refused before it starts") {
+    Lab lab;
+    ExecutionRequest wanted = lab.request("ann");
+    wanted.attendance = ExecutionRequest::Attendance::unattended;
+    std::vector<base::Share> others;
+    SECTION("the user has all that one may have") {
+        const auto ann = base::ShareHolder::user("ann");
+        others.push_back(*lab.budgets.results.take(ann, lab.budgets.results.room(ann)));
+        CHECK(lab.executions.begin(wanted).error().code() == base::Errc::user_share);
+    }
+    SECTION("all users together have all") {
+        for (int i = 0; lab.budgets.results.used() < base::k_max_kept_execution_bytes; ++i) {
+            const auto user = base::ShareHolder::user(std::to_string(i));
+            others.push_back(*lab.budgets.results.take(user, lab.budgets.results.room(user)));
+        }
+        CHECK(lab.executions.begin(wanted).error().code() == base::Errc::capacity);
+    }
+    CHECK(lab.executions.waiting() + lab.executions.running() == 0);
+    wanted.attendance = ExecutionRequest::Attendance::attended;
+    (void)lab.begin(wanted);
+    others.clear();
+    wanted.attendance = ExecutionRequest::Attendance::unattended;
+    (void)lab.begin(wanted);
+    CHECK(lab.budgets.results.used() == base::k_execution_reserved_bytes);
+}
+
+TEST_CASE("A detached run whose user has no more room keeps what it had room for, and says so") {
+    Lab lab;
+    ExecutionRequest wanted = lab.with_tools();
+    wanted.attendance = ExecutionRequest::Attendance::unattended;
+    const auto execution = lab.begin(wanted);
+    FakeProgram& program = lab.started(execution);
+    const auto rest = *lab.budgets.results.take({}, lab.budgets.results.room({}));
+    const std::string large(base::k_execution_reserved_bytes, 'x');
+    const auto kind = [&] { return lab.result(*execution)["error"]["kind"]; };
+    SECTION("logs") {
+        program.observer.on_log("log", "fits");
+        program.observer.on_log("log", large);
+        program.observer.on_end("1", std::nullopt);
+        const Json result = lab.result(*execution);
+        CHECK(result["result"] == 1);
+        CHECK(result["logs"][0]["text"] == "fits");
+        CHECK(result["logs"].back()["text"].get<std::string>().starts_with("logs end here: "));
+    }
+    SECTION("a result") {
+        program.observer.on_end("\"" + large + "\"", std::nullopt);
+        CHECK(kind() == "no_room");
+    }
+    SECTION("a call") {
+        program.observer.on_call(1, "free", "[\"" + large + "\"]");
+        program.observer.on_end("1", std::nullopt);
+        CHECK(lab.result(*execution)["calls"][0]["status"] == "refused");
+    }
+    SECTION("calls that nobody sees") {
+        for (std::uint64_t id = 1; id <= 2000 && !execution->has_ended(); ++id)
+            program.observer.on_call(id, "no", "[]");
+        CHECK(kind() == "no_room");
+    }
+    lab.settle();
+    CHECK(execution->event_bytes() <= base::k_execution_reserved_bytes);
+    CHECK(lab.executions.find(execution->id()) == execution);
 }
 
 TEST_CASE("Those who follow are woken by each event, and by the end") {

@@ -78,9 +78,10 @@ class ApiServer final : public ServerThread {
         system.capacity = [this] { return http::Capacity{sandboxes_->living(), sandboxes_->capacity()}; };
         system.undying = [this] { return sandboxes_->undying(10); };
         system.ready = [this] { return ready; };
-        executions_.emplace(execution::ExecutionContext{world.clock, world.timers, *sandboxes_, programs_},
-                            execution::Engines({}), execution::ExecutionSettings{},
-                            [this](const sandbox::Limits& limits) { return manager_->has_room(limits); });
+        executions_.emplace(
+            execution::ExecutionContext{budgets.results, world.clock, world.timers, *sandboxes_, programs_},
+            execution::Engines({}), execution::ExecutionSettings{},
+            [this](const sandbox::Limits& limits) { return manager_->has_room(limits); });
         api_.emplace(http::Api{*manager_, budgets, std::move(system), &k_tokens});
         api_->executions = &*executions_;
         pump();
