@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/execution_limits.hpp"
-#include "core/base/operation_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 
 namespace atl::base {
 
