@@ -262,7 +262,7 @@ TEST_CASE("Results of one user's runs leave those of others where they are") {
     };
     ExecutionRequest unread = lab.request("quiet");
     unread.attendance = ExecutionRequest::Attendance::unattended;
-    const auto quiet = ended(unread, "kept");
+    const auto quiet = ended(std::move(unread), "kept");
     const auto attendance =
         GENERATE(ExecutionRequest::Attendance::attended, ExecutionRequest::Attendance::unattended);
     std::vector<std::shared_ptr<Execution>> greedy;
@@ -316,27 +316,29 @@ TEST_CASE("Results that were read go first, and an attended run takes no unread 
 
 TEST_CASE("A detached run whose result could find no room is refused before it starts") {
     Lab lab;
-    ExecutionRequest wanted = lab.request("ann");
-    wanted.attendance = ExecutionRequest::Attendance::unattended;
+    using Attendance = ExecutionRequest::Attendance;
+    const auto wanted = [&lab](Attendance attendance) {
+        ExecutionRequest request = lab.request("ann");
+        request.attendance = attendance;
+        return request;
+    };
     std::vector<base::Share> others;
     SECTION("the user has all that one may have") {
         const auto ann = base::ShareHolder::user("ann");
         others.push_back(*lab.budgets.results.take(ann, lab.budgets.results.room(ann)));
-        CHECK(lab.executions.begin(wanted).error().code() == base::Errc::user_share);
+        CHECK(lab.executions.begin(wanted(Attendance::unattended)).error().code() == base::Errc::user_share);
     }
     SECTION("all users together have all") {
         for (int i = 0; lab.budgets.results.used() < base::k_max_kept_execution_bytes; ++i) {
             const auto user = base::ShareHolder::user(std::to_string(i));
             others.push_back(*lab.budgets.results.take(user, lab.budgets.results.room(user)));
         }
-        CHECK(lab.executions.begin(wanted).error().code() == base::Errc::capacity);
+        CHECK(lab.executions.begin(wanted(Attendance::unattended)).error().code() == base::Errc::capacity);
     }
     CHECK(lab.executions.waiting() + lab.executions.running() == 0);
-    wanted.attendance = ExecutionRequest::Attendance::attended;
-    (void)lab.begin(wanted);
+    (void)lab.begin(wanted(Attendance::attended));
     others.clear();
-    wanted.attendance = ExecutionRequest::Attendance::unattended;
-    (void)lab.begin(wanted);
+    (void)lab.begin(wanted(Attendance::unattended));
     CHECK(lab.budgets.results.used() == base::k_execution_reserved_bytes);
 }
 
@@ -344,7 +346,7 @@ TEST_CASE("A detached run whose user has no more room keeps what it had room for
     Lab lab;
     ExecutionRequest wanted = lab.with_tools();
     wanted.attendance = ExecutionRequest::Attendance::unattended;
-    const auto execution = lab.begin(wanted);
+    const auto execution = lab.begin(std::move(wanted));
     FakeProgram& program = lab.started(execution);
     const auto rest = *lab.budgets.results.take({}, lab.budgets.results.room({}));
     const std::string large(base::k_execution_reserved_bytes, 'x');

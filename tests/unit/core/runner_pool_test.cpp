@@ -61,7 +61,7 @@ struct Lab {
         : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node,
                      [this] { return host; }},
                     std::move(settings)),
-          executions({world.clock, world.timers, sandboxes, programs},
+          executions({budgets.results, world.clock, world.timers, sandboxes, programs},
                      execution::Engines({engine_named("isolated-vm"), engine_named("container")}),
                      {512, {}, std::move(pools), memory_mb},
                      [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {
@@ -126,6 +126,7 @@ struct Lab {
     }
     std::size_t ready(std::size_t pool = 0) { return executions.pool().states().at(pool).ready; }
 
+    base::Budgets budgets;
     FakeWorld world{7};
     sandbox::HostMemory host{1000, 1000};
     sandbox::Manager sandboxes;
