@@ -14,8 +14,9 @@ TEST_CASE("A fork bomb stays within the processes of its sandbox, and a neighbou
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"fork-bomb", "--max-count", "120"}});
-    // The control: outside, the bomb was stopped by its own bound or the rlimit, and did fork.
-    CHECK(duel.outside["processes"] > 50);
+    // The control: outside, the bomb was stopped by its own bound, the rlimit or its time, and did fork. Its
+    // processes take the processors from each other: a busy machine gives them time for few.
+    CHECK(duel.outside["processes"] > 20);
     CHECK(duel.inside["processes"] > 10);
     const auto limit = duel.conversation["limits"]["maxProcesses"].get<std::uint64_t>();
     CHECK(duel.while_inside.at("processes") - duel.before.at("processes") <=

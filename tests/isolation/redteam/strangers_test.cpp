@@ -119,7 +119,7 @@ TEST_CASE("Refused requests without a key write a few lines and a count, those w
 TEST_CASE("A few blank lines before a request are taken, more are 400 and the end of the connection",
           "[redteam][strangers]") {
     Lab lab(Privilege::as_started);
-    const std::string request = "GET /v1/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     // The control: a few are none of an attack.
     HttpClient client(lab.server.address());
     client.send_raw("\r\n\r\n" + request);
