@@ -217,6 +217,7 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
             return staged;
         staged.guest = views.guest;
         staged.etc = views.etc;
+        staged.masks = views.masks;
         staged.host_root = views.root;
         staged.dev = views.dev;
         return staged;

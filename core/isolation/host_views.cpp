@@ -10,6 +10,8 @@
 #include <set>
 #include <system_error>
 
+#include "core/isolation/etc_template.hpp"
+
 namespace atl::isolation {
 namespace {
 
@@ -18,6 +20,7 @@ namespace fs = std::filesystem;
 // Names that do not occur in the other layer, the guest's folder.
 constexpr const char* k_own_etc = ".atoll-etc";
 constexpr const char* k_own_dev = ".atoll-dev";
+constexpr const char* k_own_masks = ".atoll-masks";
 
 struct Device {
     const char* name;
@@ -104,13 +107,14 @@ class Maker {
     }
 
   private:
-    /// The guest, the generated /etc and the devices, in one view of two layers.
+    /// The guest, the generated /etc, the masks and the devices, in one view of two layers.
     bool add_own() {
         const fs::path layer = own_ / "layer";
         const fs::path view = own_ / "view";
         fs::copy(sources_.etc, layer / k_own_etc,
                  fs::copy_options::recursive | fs::copy_options::copy_symlinks);
         open_folders(layer / k_own_etc);
+        make_masks(layer / k_own_masks).value();
         const bool has_devices = make_devices(layer / k_own_dev);
         StagedMount own{StagedKind::view, sources_.guest.parent_path(), view,
                         "lowerdir=" + escaped(layer) + ":" + escaped(sources_.guest.parent_path())};
@@ -121,6 +125,7 @@ class Maker {
         made_.mounts.push_back(std::move(own));
         made_.guest = view / sources_.guest.filename();
         made_.etc = view / k_own_etc;
+        made_.masks = view / k_own_masks;
         if (has_devices)
             made_.dev = view / k_own_dev;
         else

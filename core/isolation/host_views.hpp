@@ -18,10 +18,11 @@ namespace atl::isolation {
 struct HostViews {
     /// For each launch, in this order. Empty where the kernel has no overlays for them.
     std::vector<StagedMount> mounts;
-    /// The host's file /x is shown at `root`/x; `guest`, `etc` and `dev` are where their names say.
+    /// The host's file /x is shown at `root`/x; `guest`, `etc`, `masks` and `dev` are where their names say.
     std::string root;
     std::string guest;
     std::string etc;
+    std::string masks;
     std::string dev;
     std::string empty;  // the second layer of further views
     /// Sources that stay the host's own, and why.

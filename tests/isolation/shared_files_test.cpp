@@ -1,6 +1,7 @@
 // Files of the host that all sandboxes see: whether a lock or a watch on them reaches other sandboxes or the
 // host. As root each sandbox has inodes of its own for them. Rootless they are the host's, which is the
 // control.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <thread>
@@ -69,6 +70,23 @@ TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else w
     CHECK(can_lock(other, "/etc/passwd") == lab.has_private_uids);
     CHECK(lab.api.call(200, "GET", "/v1/system")["notEnforced"].contains("hostFiles") ==
           (lab.name != "root"));
+}
+
+TEST_CASE("A lock on a mask of /proc blocks no other sandbox where the server is root") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox holder(lab);
+    Sandbox other(lab);
+    const auto masks = lines_of(holder.output("cut -d ' ' -f 2 /proc/self/mounts | grep '^/proc/'"));
+    const auto folder = std::ranges::find_if(masks, [](const auto& path) { return fs::is_directory(path); });
+    REQUIRE(masks.contains("/proc/cmdline"));
+    REQUIRE(folder != masks.end());
+    for (const std::string& path : {std::string("/proc/cmdline"), *folder}) {
+        INFO(path);
+        hold_lock(holder, path);
+        CHECK_FALSE(can_lock(holder, path));
+        CHECK(can_lock(other, path) == lab.has_private_uids);
+    }
 }
 
 // [serial]: a rootless sandbox sees what all programs of the host open.
