@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -157,6 +158,8 @@ void refuse_kept_options(ArgumentFilter& filter) {
         SYS_setsockopt, EPERM,
         {is_any_of(1, {IPPROTO_TCP}), is_any_of(2, {TCP_ULP, TCP_MD5SIG, TCP_MD5SIG_EXT, k_tcp_ao_first,
                                                     k_tcp_ao_first + 1, k_tcp_ao_last})});
+    // With it the kernel takes what comes for packets of IPsec, and decrypts them in place.
+    filter.refuse(SYS_setsockopt, EPERM, {is_any_of(1, {IPPROTO_UDP}), is_any_of(2, {UDP_ENCAP})});
     filter.refuse(SYS_setsockopt, EPERM, {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_ZEROCOPY})});
     filter.refuse(SYS_setsockopt, EPERM,
                   {is_any_of(1, {IPPROTO_IPV6}),
@@ -193,6 +196,10 @@ base::Result<base::UniqueFd> compile_arguments() {
     // makes the kernel load the module of a line discipline.
     filter.refuse(SYS_ioctl, EPERM, {is_any_of(1, {TIOCSTI, TIOCLINUX, TIOCSETD})});
     refuse_limits(filter);
+    // The host's pool of huge pages is one for all, and charged to the memory of no cgroup
+    // (admin-guide/mm/hugetlbpage). Programs that would like them work without.
+    filter.refuse(SYS_memfd_create, EPERM, {has_any_bit(1, MFD_HUGETLB)});
+    filter.refuse(SYS_mmap, EPERM, {has_any_bit(3, MAP_HUGETLB)});
     // RLIMIT_FSIZE does not apply to blocks beyond a file's end (fallocate(2), FALLOC_FL_KEEP_SIZE); programs
     // work without them. Punching holes needs the flag, too, and stays allowed.
     filter.refuse(SYS_fallocate, EOPNOTSUPP,

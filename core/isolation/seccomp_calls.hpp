@@ -24,7 +24,7 @@ inline constexpr std::array k_allowed_calls = {
     "openat2", "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readahead",
     "readlink", "readlinkat", "readv", "removexattr", "rename", "renameat", "renameat2", "rmdir", "sendfile",
     "setxattr", "splice", "stat", "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range",
-    "syncfs", "tee", "truncate", "umask", "unlink", "unlinkat", "utime", "utimensat", "utimes", "vmsplice",
+    "syncfs", "tee", "truncate", "umask", "unlink", "unlinkat", "utime", "utimensat", "utimes",
     "write", "writev",
     // Memory.
     "brk", "madvise", "membarrier", "memfd_create", "mincore", "mlock", "mlock2", "mlockall", "mmap",
@@ -68,7 +68,7 @@ inline constexpr std::array k_refused_calls = {
     "open_by_handle_at", "quotactl", "quotactl_fd", "swapon", "swapoff", "fanotify_init", "fanotify_mark",
     // Large attack surface of the kernel.
     "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
-    "add_key", "request_key", "keyctl", "kcmp", "lookup_dcookie",
+    "add_key", "request_key", "keyctl", "kcmp", "lookup_dcookie", "vmsplice",
     // Other processes' descriptors and memory; ptrace is held to this sandbox in the same way, but has users.
     "pidfd_getfd", "process_madvise",
     // The machine.

@@ -124,10 +124,11 @@ TEST_CASE(
     const Results inside = sandbox.probe({"argument-gaps"});
     CHECK(inside["tcp"] == "OK");
     CHECK(inside["io-setup"] == "ENOSYS");
-    for (const char* call :
-         {"mptcp", "smc", "tcp-ulp", "line-discipline", "pidfd-getfd", "process-madvise"}) {
+    for (const char* call : {"mptcp", "smc", "tcp-ulp", "line-discipline", "pidfd-getfd", "process-madvise",
+                             "huge-file", "huge-pages"}) {
         INFO(call);
         CHECK(inside[call] == "EPERM");
+        CHECK(host[call] != "EPERM");
     }
     // The kernel is not even asked.
     for (const char* option :

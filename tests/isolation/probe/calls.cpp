@@ -199,6 +199,13 @@ long advise_other() {
     return ::syscall(SYS_process_madvise, pidfd, &range, 1, MADV_COLD, 0);
 }
 
+/// ENOMEM where the host has none.
+long map_huge_pages() {
+    void* const pages = ::mmap(nullptr, 2UL * 1024 * 1024, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    return pages == MAP_FAILED ? -1 : 0;
+}
+
 /// The calls that tell whether a page of a file is in memory, each on something that is.
 void page_cache(const Arguments&) {
     tell_in_child("read-nowait", [] {
@@ -257,6 +264,8 @@ void argument_gaps(const Arguments&) {
     tell_in_child("line-discipline", line_discipline);
     tell_in_child("pidfd-getfd", descriptor_of_other);
     tell_in_child("process-madvise", advise_other);
+    tell_in_child("huge-file", [] { return ::memfd_create("atoll-probe", MFD_HUGETLB); });
+    tell_in_child("huge-pages", map_huge_pages);
     tell_in_child("io-setup", [] {
         aio_context_t context = 0;
         return ::syscall(SYS_io_setup, 1, &context);

@@ -10,10 +10,12 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -426,6 +428,28 @@ TEST_CASE("seccomp: modules on top of TCP and line disciplines are refused") {
                      [] { return set_option(AF_INET6, IPPROTO_TCP | k_high_half, TCP_ULP | k_high_half); }));
     CHECK(is_allowed([] { return set_option(AF_INET, IPPROTO_TCP, TCP_NODELAY); }));
     CHECK(is_refused(EPERM, [] { return ::syscall(SYS_ioctl, -1, TIOCSETD | k_high_half, nullptr); }));
+}
+
+TEST_CASE("seccomp: packets of IPsec in UDP, pages given to a pipe and huge pages are refused") {
+    const auto encapsulate = [](long high) {
+        const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+        const int esp_in_udp = UDP_ENCAP_ESPINUDP;
+        return ::syscall(SYS_setsockopt, fd, IPPROTO_UDP | high, UDP_ENCAP | high, &esp_in_udp,
+                         sizeof esp_in_udp);
+    };
+    const auto map = [](long flags) -> long {
+        return ::mmap(nullptr, 2UL * 1024 * 1024, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0) ==
+                       MAP_FAILED
+                   ? -1
+                   : 0;
+    };
+    CHECK(is_refused(EPERM, [=] { return encapsulate(0); }));
+    CHECK(is_refused(EPERM, [=] { return encapsulate(k_high_half); }));
+    CHECK(is_refused(EPERM, [] { return ::syscall(SYS_vmsplice, -1, nullptr, 0, 0); }));
+    CHECK(is_refused(EPERM, [] { return ::memfd_create("atoll-test", MFD_CLOEXEC | MFD_HUGETLB); }));
+    CHECK(is_allowed([] { return ::memfd_create("atoll-test", MFD_CLOEXEC); }));
+    CHECK(is_refused(EPERM, [=] { return map(MAP_HUGETLB); }));
+    CHECK(is_allowed([=] { return map(0); }));
 }
 
 TEST_CASE("seccomp: the limit of core dumps cannot be changed, and trying is no error") {
