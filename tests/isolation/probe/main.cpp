@@ -67,8 +67,9 @@ void tell_in_child(const std::string& name, const std::function<long()>& attempt
 }
 
 bool run_command(const Arguments& words) {
-    for (const auto commands : {call_commands(), file_commands(), guest_commands(), namespace_commands(),
-                                process_commands(), socket_commands(), status_commands(), table_commands()}) {
+    for (const auto commands :
+         {call_commands(), exploit_commands(), file_commands(), guest_commands(), namespace_commands(),
+          process_commands(), socket_commands(), status_commands(), table_commands()}) {
         for (const Command& command : commands) {
             if (command.name == words.front()) {
                 command.run(Arguments(words.begin() + 1, words.end()));

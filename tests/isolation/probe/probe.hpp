@@ -25,6 +25,7 @@ struct Command {
 
 // One list a theme.
 std::span<const Command> call_commands();
+std::span<const Command> exploit_commands();
 std::span<const Command> file_commands();
 std::span<const Command> guest_commands();
 std::span<const Command> namespace_commands();
