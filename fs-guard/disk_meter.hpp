@@ -105,15 +105,16 @@ class DiskMeter {
     /// From now on the workspace is walked, first at once. `on_excess` is called at most once, from the loop,
     /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
     /// A workspace that was ended over its limit may keep the size that the first walk finds, so that a user
-    /// can clean it up: it went on growing between the walk that found it and its end. A second call for the
-    /// same id replaces the first.
+    /// can clean it up: it went on growing between the walk that found it and its end. A workspace that was
+    /// ended as too large may stay so until its next walk is due: for a period, or until the file system lost
+    /// least_step. A second call for the same id replaces the first.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
                DiskEnforcer enforcer = DiskEnforcer::none);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     /// How long a workspace has to rest before it is watched again with this limit. Each watch that begins
     /// over the limit is allowed what is there, and may write some bytes more before they are found. So a
-    /// workspace that grows in one such watch after another rests from the fourth on, each time twice as
-    /// long, until a walk finds it within its limit. 0: it may start.
+    /// workspace that grows in one such watch after another, or stays too large to be measured, rests from
+    /// the fourth on, each time twice as long, until a walk finds it within its limit. 0: it may start.
     base::Millis may_start_in(const std::string& id, std::uint64_t limit_bytes) const;
     void unwatch(const std::string& id);
     /// The workspace is gone: its last size no longer counts.
@@ -146,7 +147,7 @@ class DiskMeter {
         int incomplete_walks = 0;  // in a row
         bool warned = false;
         DiskEnforcer enforcer = DiskEnforcer::none;
-        bool was_over = false;  // an earlier watch ended so: the size at the first walk is allowed
+        bool was_over = false;  // an earlier watch ended so: what the first walk finds is allowed
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t inspection_of_shortage = 0;
         std::uint64_t walk_of_audit = 0;
@@ -163,9 +164,10 @@ class DiskMeter {
         std::uint64_t number = 0;                // of the watch: a late answer to an older watch is dropped
     };
     using Entry = std::map<std::string, Watched>::iterator;
-    /// Ends of a workspace for its limit in watches that began over it, in a row.
+    /// Ends of a workspace for its limit in watches that began over it, or as too large, in a row.
     struct Relapses {
         int count = 0;
+        DiskExcess why = DiskExcess::limit;  // of the last
         base::SteadyTime rests_until{};
     };
 
@@ -189,7 +191,7 @@ class DiskMeter {
     std::uint64_t watched_before(const std::string& id, std::uint64_t now) const;
     void judge(const std::string& id);
     void report(const std::string& id, DiskExcess why);
-    base::Millis note_relapse(const std::string& id);
+    base::Millis note_relapse(const std::string& id, DiskExcess why);
     void stop_counting(const std::string& id, const Watched& watched);
 
     static std::uint64_t room(const Watched& watched);

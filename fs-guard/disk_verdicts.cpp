@@ -70,7 +70,8 @@ void DiskMeter::on_walked(const std::string& id, std::uint64_t number, std::uint
         watched->tree = *result;
         take_size(id, *watched);
         watched->agreed_gap = lower_of(watched->agreed_gap, ledger_.gap());
-        watched->is_doubted = !result->is_complete || unexplained(*watched) >= step(*watched);
+        watched->is_doubted =
+            (!result->is_complete && !result->is_too_large) || unexplained(*watched) >= step(*watched);
         judge(id);
     } else if (watched != nullptr) {
         log_unmetered(id, result.error());
@@ -130,9 +131,11 @@ void DiskMeter::take_size(const std::string& id, Watched& watched) {
         watched.incomplete_walks = 0;
     } else {
         // There is more than was seen: no less than before, and it is walked again at once.
-        ++watched.incomplete_walks;
         size.bytes = std::max(size.bytes, watched.size ? watched.size->bytes : 0);
-        watched.walked_at -= settings_.period;
+        if (!size.is_too_large) {
+            ++watched.incomplete_walks;
+            watched.walked_at -= settings_.period;
+        }
     }
     const std::uint64_t before = watched.size ? watched.size->bytes : watched_before(id, size.bytes);
     const std::uint64_t grown = size.bytes > before ? size.bytes - before : 0;
@@ -149,6 +152,8 @@ std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now
 }
 
 std::uint64_t DiskMeter::room(const Watched& watched) {
+    if (watched.size && watched.size->is_too_large)
+        return 0;  // nobody knows what is left of it
     const std::uint64_t used = watched.size ? watched.size->bytes : 0;
     return watched.allowed_bytes - std::min(used, watched.allowed_bytes);
 }
@@ -175,7 +180,8 @@ bool DiskMeter::wants_inspection(const Watched& watched) const {
 void DiskMeter::judge(const std::string& id) {
     Watched& watched = watched_.at(id);
     const std::uint64_t used = watched.size->bytes;
-    if (std::exchange(watched.was_over, false)) {
+    const bool may_clean_up = std::exchange(watched.was_over, false);
+    if (may_clean_up) {
         over_.erase(id);
         watched.allowed_bytes = std::max(watched.allowed_bytes, used);
     }
@@ -184,7 +190,8 @@ void DiskMeter::judge(const std::string& id) {
         return;
     }
     if (watched.size->is_too_large) {
-        report(id, DiskExcess::too_large);
+        if (!may_clean_up)
+            report(id, DiskExcess::too_large);
         return;
     }
     if (watched.incomplete_walks >= k_most_incomplete_walks) {
@@ -211,7 +218,8 @@ void DiskMeter::report(const std::string& id, DiskExcess why) {
     const auto node = watched_.extract(id);
     const Watched& watched = node.mapped();
     const bool began_over = watched.allowed_bytes > watched.limit_bytes;
-    const auto pause = why == DiskExcess::limit && began_over ? note_relapse(id) : base::Millis{0};
+    const bool is_relapse = why == DiskExcess::too_large || (why == DiskExcess::limit && began_over);
+    const auto pause = is_relapse ? note_relapse(id, why) : base::Millis{0};
     const Verdict verdict{why,
                           watched.size ? watched.size->bytes : 0,
                           watched.limit_bytes,
@@ -219,15 +227,16 @@ void DiskMeter::report(const std::string& id, DiskExcess why) {
                           unexplained(watched),
                           watched.wrote_bytes,
                           pause};
-    if (why == DiskExcess::limit)
+    if (why == DiskExcess::limit || why == DiskExcess::too_large)
         over_.insert(id);
     stop_counting(id, watched);
     watched.on_excess(verdict);
 }
 
 /// How long it rests.
-base::Millis DiskMeter::note_relapse(const std::string& id) {
+base::Millis DiskMeter::note_relapse(const std::string& id, DiskExcess why) {
     Relapses& relapses = relapses_[id];
+    relapses.why = why;
     base::Millis rest{0};
     if (++relapses.count > k_relapses_without_rest)
         rest = k_first_relapse_rest;
@@ -243,7 +252,7 @@ base::Millis DiskMeter::may_start_in(const std::string& id, std::uint64_t limit_
     const auto relapses = relapses_.find(id);
     const auto size = found_.find(id);
     const bool has_room = size == found_.end() || size->second <= limit_bytes;
-    if (relapses == relapses_.end() || has_room)
+    if (relapses == relapses_.end() || (has_room && relapses->second.why == DiskExcess::limit))
         return base::Millis{0};
     return std::max(base::Millis{0}, time_between(ports_.clock.steady_now(), relapses->second.rests_until));
 }

@@ -36,8 +36,7 @@ std::string in_seconds(base::Millis time) {
 std::string rest_of(base::Millis pause) {
     if (pause == base::Millis{0})
         return "";
-    return "; it has grown again and again while over the limit, so it can start again only in " +
-           in_seconds(pause) + ", or with a higher limit";
+    return "; it was so in one start after another, so it can start again only in " + in_seconds(pause);
 }
 
 std::string reason_of(const DiskMeter::Verdict& verdict) {
@@ -72,7 +71,9 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
                    " takes too long to be measured; the files are kept";
         case DiskExcess::too_large:
             return "its workspace is too large to be measured: more than 1,000,000 entries, 2,048 levels of "
-                   "folders, or 2 s of processor time; the files are kept";
+                   "folders, or 2 s of processor time; the files are kept: delete most of "
+                   "them with the next message, which has until the next measurement for it (--disk-period)" +
+                   rest_of(verdict.pause);
         case DiskExcess::unmeasurable:
             break;
     }
@@ -496,8 +497,10 @@ base::Result<void> Workspaces::may_start(const std::string& sandbox_id, std::uin
         return {};
     return base::Error(base::Errc::sandbox_failed,
                        "its workspace has grown again and again while it was over the disk limit of " +
-                           std::to_string(limit_mb) + " MB; it can start again in " + in_seconds(rest) +
-                           ", to remove files, or at once with a higher limit");
+                           std::to_string(limit_mb) +
+                           " MB, or stayed too large to be measured; it can start again in " +
+                           in_seconds(rest) +
+                           ", to remove files, or, if the limit is in the way, at once with a higher limit");
 }
 
 void Workspaces::unwatch(const std::string& sandbox_id) {

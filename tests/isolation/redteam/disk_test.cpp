@@ -94,8 +94,9 @@ Json measured(const fs::path& folder) {
 }
 
 /// Runs the attack beside the neighbour to the end of its sandbox, for its disk limit: the event. How much it
-/// took until then is a rate of the machine, which the benchmarks measure.
-Json run_inside(FilledLab& filled, const Words& words, const Json& request) {
+/// took until then is a rate of the machine, which the benchmarks measure. `afterwards` goes on with it.
+Json run_inside(FilledLab& filled, const Words& words, const Json& request,
+                void (*afterwards)(FilledLab&, Sandbox&) = nullptr) {
     Json end;
     AttackInside attack(filled.lab, words, request);
     const std::string id = attack.sandbox().id();
@@ -115,7 +116,19 @@ Json run_inside(FilledLab& filled, const Words& words, const Json& request) {
     }
     REQUIRE(end.is_object());
     REQUIRE(end["class"] == "disk_limit");
+    if (afterwards != nullptr)
+        afterwards(filled, attack.sandbox());
     return end;
+}
+
+/// As its user can do it, in more than one start if one is too short.
+void remove_folders(FilledLab& filled, Sandbox& sandbox) {
+    std::string status;
+    for (int starts = 0; starts < 3 && status != "active"; ++starts) {
+        sandbox.run("rm -rf /workspace/d");
+        status = filled.lab.api.get(sandbox.id())["status"];
+    }
+    CHECK(sandbox.run("test ! -e /workspace/d").exit_code == 0);
 }
 
 }  // namespace
@@ -206,7 +219,7 @@ TEST_CASE("A folder that is moved around the walks counts against its sandbox's 
     CHECK(filled.neighbour.is_well());
 }
 
-TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, and the disk check sees on",
+TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, and can be cleaned up",
           "[redteam][disk]") {
     FilledLab filled(1024);
     {
@@ -219,8 +232,8 @@ TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, 
         CHECK(answer["tooLarge"] == true);
         CHECK(answer["inodes"] < 3'000);
     }
-    const Json end =
-        run_inside(filled, {"deep-folders", "--max-count", "300000"}, {{"limits", {{"diskMb", 1024}}}});
+    const Json end = run_inside(filled, {"deep-folders", "--max-count", "300000"},
+                                {{"limits", {{"diskMb", 1024}}}}, remove_folders);
     CHECK(end["detail"].get<std::string>().find("too large to be measured") != std::string::npos);
     CHECK(filled.disk.free_mb() > 512);
     CHECK(filled.neighbour.is_well());

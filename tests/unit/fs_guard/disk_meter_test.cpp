@@ -400,6 +400,52 @@ TEST_CASE("disk meter: a tree that is too large to be measured is stopped at onc
     CHECK(disk.walks["w"] == 1);
 }
 
+TEST_CASE("disk meter: a tree that is too large may be cleaned up in the next start, until the next walk") {
+    Disk disk;
+    disk.writers["w"].bytes = 10.0 * k_mb;
+    disk.writers["w"].is_too_large = true;
+    const auto start = [&](base::Millis duration) {
+        disk.verdicts.clear();
+        disk.watch("w", 100 * k_mb);
+        disk.run(duration);
+    };
+    start(1s);
+    REQUIRE(disk.verdicts.contains("w"));
+    start(25s);
+    CHECK(disk.verdicts.empty());
+    SECTION("then it begins anew") {
+        disk.writers["w"].is_too_large = false;
+        disk.run(60s);
+        CHECK(disk.verdicts.empty());
+        disk.writers["w"].is_too_large = true;
+        disk.run(31s);
+        REQUIRE(disk.verdicts.contains("w"));
+        CHECK(disk.verdicts["w"].pause == 0ms);
+    }
+    SECTION("without that it is ended after a period") {
+        disk.run(6s);
+        REQUIRE(disk.verdicts.contains("w"));
+        CHECK(disk.verdicts["w"].why == DiskExcess::too_large);
+    }
+    SECTION("it does not grow meanwhile") {
+        disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
+        disk.run(1s);
+        REQUIRE(disk.verdicts.contains("w"));
+        CHECK(disk.megabytes("w") < 10 + 32);
+    }
+    SECTION("after three starts it rests, also with a higher limit, until it is forgotten") {
+        disk.run(6s);
+        for (int more = 0; more < 2; ++more) {
+            CHECK(disk.meter.may_start_in("w", 100 * k_mb) == 0ms);
+            start(31s);
+        }
+        CHECK(disk.verdicts["w"].pause == 60s);
+        CHECK(disk.meter.may_start_in("w", 1000 * k_mb) > 0ms);
+        disk.meter.forget("w");
+        CHECK(disk.meter.may_start_in("w", 100 * k_mb) == 0ms);
+    }
+}
+
 TEST_CASE("disk meter: a shortage that no known growth explains is judged before a long walk is done") {
     Disk disk;
     disk.total = 100'000 * k_mb;
