@@ -92,6 +92,54 @@ struct Bench {
     }
 };
 
+/// In the place of bwrap: names each parent of a source or of a destination that it may not read, and each
+/// destination that is or lies behind a symlink, as the bubblewrap that fixes CVE-2026-87766 refuses them.
+constexpr const char* k_argument_walker = R"(#!/bin/bash
+mapfile -d '' -t words <&4
+declare -A source_of=([/]='') links=()
+refuse() { echo "refused $*"; }
+look_at_parents() {
+    local at=$1
+    while [[ $at == /?* ]]; do
+        at=${at%/*}
+        [[ -r ${at:-/} && -x ${at:-/} ]] || refuse "${at:-/} of $2"
+    done
+}
+look_at_destination() {
+    local at='' covered=/ inside part
+    IFS=/ read -ra parts <<<"${1#/}"
+    for part in "${parts[@]}"; do
+        at+=/$part
+        [[ -v links[$at] ]] && refuse "link $at of $1"
+        [[ -v source_of[$at] ]] && covered=$at && continue
+        [[ -z ${source_of[$covered]} ]] && continue
+        inside=${source_of[$covered]}${at#"$covered"}
+        [[ -L $inside ]] && refuse "link $inside of $1"
+        [[ $at == "$1" || (-r $inside && -x $inside) ]] || refuse "$inside of $1"
+        [[ -e $inside ]] || refuse "missing $inside of $1"
+    done
+}
+mounts=0
+for ((i = 0; i < ${#words[@]}; ++i)); do
+    word=${words[i]}
+    case $word in
+        --bind | --ro-bind | --dev-bind)
+            from=${words[i + 1]} to=${words[i + 2]}
+            look_at_parents "$from" "$to" && [[ -e $from ]] || refuse "missing $from"
+            ;;
+        --proc) from=/proc to=${words[i + 1]} ;;
+        --tmpfs | --dev | --dir) from='' to=${words[i + 1]} ;;
+        --symlink) links[${words[i + 2]}]=1 && continue ;;
+        --remount-ro) look_at_destination "${words[i + 1]}" && continue ;;
+        *) continue ;;
+    esac
+    look_at_destination "$to"
+    source_of[$to]=$from
+    mounts=$((mounts + 1))
+done
+echo "looked at $mounts mounts"
+)";
+
 /// Gone, or a zombie that waits for the host's init.
 bool is_dead(pid_t pid) {
     const std::string stat = test::read_text("/proc/" + std::to_string(pid) + "/stat");
@@ -396,6 +444,41 @@ TEST_CASE("launcher: enforcement is told in the words of the API") {
     CHECK(enforcement.network == "netns");
     CHECK(enforcement.syscalls == "seccomp");
     CHECK(enforcement.uid == (test::is_root() ? "private" : "shared"));
+}
+
+TEST_CASE("launcher: the sandbox's user may read each parent of a mount, and no mount lies behind a link") {
+    const test::TempFolder tools;
+    Bench bench;
+    test::write_text(tools / "bwrap", k_argument_walker, 0755);
+    bench.config.bwrap = tools / "bwrap";
+    bench.config.host_network = isolation::HostNetwork::allowed;
+    auto spec = bench.spec();
+    spec.network = sandbox::NetworkMode::host;
+    spec.agent_dir = bench.folder / "agent";
+    fs::create_directory(*spec.agent_dir);
+    const auto walk = [&] {
+        bench.reopen();
+        REQUIRE(bench.launch(spec).has_value());
+        REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+        return bench.process->log_tail();
+    };
+    const std::string said = walk();
+    INFO(said);
+    REQUIRE(said.starts_with("looked at "));
+    CHECK(std::stoi(said.substr(10)) >= 15);
+    // The control.
+    const fs::path locked = tools / "locked";
+    test::write_text(locked / "resolv.conf", "", 0644);
+    ::chmod(locked.c_str(), 0311);
+    bench.config.layout.resolv_conf = locked / "resolv.conf";
+    bench.config.layout.proc_files = {"/proc/mounts", "/proc/self/limits"};
+    bench.exit.reset();
+    const std::string found = walk();
+    ::chmod(locked.c_str(), 0755);
+    INFO(found);
+    CHECK(found.find("refused " + locked.string() + " of /etc/resolv.conf\n") != std::string::npos);
+    CHECK(found.find("refused link /proc/mounts of /proc/mounts\n") != std::string::npos);
+    CHECK(found.find("refused link /proc/self of /proc/self/limits\n") != std::string::npos);
 }
 
 TEST_CASE("launcher: a kernel without memory for filters is named as what failed a launch") {
