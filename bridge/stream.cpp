@@ -1,15 +1,15 @@
 #include "bridge/stream.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
-
-#include "core/plain/unique_fd.hpp"
 
 namespace atl::bridge {
 namespace {
@@ -90,15 +90,26 @@ Stream::Connected Stream::try_connect(const char*& why) {
     const auto* address = reinterpret_cast<const sockaddr*>(&address_);
     if (::connect(fd.get(), address, sizeof address_) != 0) {
         why = errno == EAGAIN ? "the guest does not accept connections" : "the guest cannot be reached";
-        return errno == EAGAIN && connect_attempts_ < k_connect_attempts ? Connected::later
-                                                                         : Connected::failed;
+        return errno == EAGAIN && connect_attempts_ < k_connect_attempts && pin_address() ? Connected::later
+                                                                                          : Connected::failed;
     }
+    pinned_.reset();
     boost::system::error_code error;
     socket_.assign(boost::asio::local::stream_protocol(), fd.get(), error);
     if (error)
         return Connected::failed;
     fd.release();
     return Connected::yes;
+}
+
+// The path goes through a descriptor of the generation's (core/isolation/bridge_socket.hpp): once that is
+// gone, the same path may lead to another sandbox.
+bool Stream::pin_address() {
+    if (pinned_)
+        return true;
+    pinned_ = base::UniqueFd(::open(address_.sun_path, O_PATH | O_CLOEXEC));
+    std::snprintf(address_.sun_path, sizeof address_.sun_path, "/proc/self/fd/%d", pinned_.get());
+    return static_cast<bool>(pinned_);
 }
 
 void Stream::retry_connect() {

@@ -18,6 +18,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/task.hpp"
+#include "core/plain/unique_fd.hpp"
 
 namespace atl::bridge {
 
@@ -72,8 +73,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
         ~Reader() = default;
     };
 
-    /// Connects to the socket at `path` (at most 107 bytes, unix(7)) and sends `command`. A full backlog is
-    /// tried again for about a second. `reader` is called until its on_end() or until close().
+    /// Connects to the socket that is at `path` now (at most 107 bytes, unix(7)) and sends `command`. A full
+    /// backlog is tried again for about a second, at the same socket, whatever is at the path by then.
+    /// `reader` is called until its on_end() or until close().
     static std::shared_ptr<Stream> open(std::shared_ptr<StreamContext> context, const std::string& path,
                                         std::string command, Reader& reader);
     /// Use open().
@@ -115,6 +117,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     void connect();
     Connected try_connect(const char*& why);
+    bool pin_address();
     void retry_connect();
     std::size_t send_some(std::string_view head, std::string_view bytes);
     void flush();
@@ -135,6 +138,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Reader* reader_ = nullptr;  // null between commands and once closed
     Socket socket_;
     sockaddr_un address_{};
+    base::UniqueFd pinned_;  // the socket's inode, which address_ names while connecting is tried again
     std::string output_;
     std::size_t sent_bytes_ = 0;     // of output_
     std::string pending_;            // received and not taken

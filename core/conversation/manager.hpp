@@ -112,8 +112,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// Errors as lease(); capacity also where something would have to be evicted; sandbox_gone also without
     /// a conversation, and while the last generation goes down.
     void wake(const std::string& sandbox_id, const Reply<void>& reply);
-    /// What can be done in the generation of a held lease; null once that is gone. Valid until control
-    /// returns to the loop; what it makes is destroyed at the latest when the lease's end is told.
+    /// The operations of a held lease's generation; null once that is gone. Valid until control returns to
+    /// the loop; what it makes may outlive the generation (sandbox/operations.hpp).
     sandbox::Operations* operations(const Lease& lease) {
         return context_.sandboxes.operations(lease.sandbox_id());
     }

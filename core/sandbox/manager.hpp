@@ -231,7 +231,7 @@ class Manager {
     void await_connect(const std::string& id, std::function<void()> ready);
     /// The ports that are listened on in the living generation, as it told them last (Channel::watch_ports).
     std::vector<std::uint16_t> ports(const std::string& id) const;
-    /// As channel(). What it makes is destroyed by its owner at the latest when the generation's end is told.
+    /// As channel(). What it makes may outlive the generation (operations.hpp).
     Operations* operations(const std::string& id);
     Status status(const std::string& id) const;
     /// Of this sandbox, or, with an empty id, of a sandbox that would be made now.
