@@ -301,7 +301,7 @@ Result<void> Application::Parts::open_executions() {
     executions = std::make_unique<execution::Executions>(
         execution::ExecutionContext{budgets.results, clock, timers, *sandboxes, *programs, checker.get()},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
-        [this](const sandbox::Limits& limits) { return conversations->has_room(limits); });
+        [this](const sandbox::Limits& limits) { return conversations->has_capacity(limits); });
     conversations->set_other_pool(
         {[this] { return executions->spare(); }, [this] { return executions->can_spare(); }});
     return {};

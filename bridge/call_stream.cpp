@@ -225,11 +225,11 @@ void CallStream::on_exit(Stream& stream) {
         idle->keep(left);
 }
 
-void CallStream::on_room() {
+void CallStream::on_writable() {
     if (!std::exchange(wants_room_, false))
         return;
     wait_for_word();
-    observer_.on_room();
+    observer_.on_writable();
 }
 
 Stream::Pace CallStream::pace() const {

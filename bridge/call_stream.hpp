@@ -26,7 +26,7 @@ class CallStream final : public sandbox::Call, private Stream::Reader {
     enum class Input : std::uint8_t { unasked, wanted, ended };
 
     Stream::Taken on_bytes(Stream& stream, std::string_view bytes) override;
-    void on_room() override;
+    void on_writable() override;
     void on_end(Stream::End end, std::string_view detail) override;
     Stream::Pace pace() const override;
 

@@ -66,9 +66,9 @@ Stream::AtEof DialStream::on_eof() {
     return stream->has_reader() ? Stream::AtEof::keep_writing : Stream::AtEof::end;
 }
 
-void DialStream::on_room() {
+void DialStream::on_writable() {
     if (std::exchange(wants_room_, false))
-        observer_.on_room();
+        observer_.on_writable();
 }
 
 void DialStream::on_end(Stream::End end, std::string_view detail) {

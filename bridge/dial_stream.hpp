@@ -22,7 +22,7 @@ class DialStream final : public sandbox::Dial, private Stream::Reader {
   private:
     Stream::Taken on_bytes(Stream& stream, std::string_view bytes) override;
     Stream::AtEof on_eof() override;
-    void on_room() override;
+    void on_writable() override;
     void on_end(Stream::End end, std::string_view detail) override;
     Stream::Pace pace() const override;
     void fail(base::Error error);

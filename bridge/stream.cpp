@@ -198,7 +198,7 @@ void Stream::wait_writable() {
         if (self->read_ended_ && self->write_ended_ && !self->write_ends_)
             return self->end(End::closed, "the guest broke the stream");
         if (self->output_.empty())
-            self->reader_->on_room();
+            self->reader_->on_writable();
     });
 }
 

@@ -64,7 +64,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         /// The guest sends no more.
         virtual AtEof on_eof() { return AtEof::end; }
         /// What waited in the write queue has been written.
-        virtual void on_room() {}
+        virtual void on_writable() {}
         /// Last call. `detail` is a sentence, safe to show.
         virtual void on_end(End end, std::string_view detail) = 0;
         virtual Pace pace() const { return Pace::full; }

@@ -251,8 +251,8 @@ base::Millis DiskMeter::note_relapse(const std::string& id, DiskExcess why) {
 base::Millis DiskMeter::may_start_in(const std::string& id, std::uint64_t limit_bytes) const {
     const auto relapses = relapses_.find(id);
     const auto size = found_.find(id);
-    const bool has_room = size == found_.end() || size->second <= limit_bytes;
-    if (relapses == relapses_.end() || (has_room && relapses->second.why == DiskExcess::limit))
+    const bool fits = size == found_.end() || size->second <= limit_bytes;
+    if (relapses == relapses_.end() || (fits && relapses->second.why == DiskExcess::limit))
         return base::Millis{0};
     return std::max(base::Millis{0}, time_between(ports_.clock.steady_now(), relapses->second.rests_until));
 }

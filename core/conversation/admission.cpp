@@ -15,7 +15,7 @@ base::Result<void> Admission::has_place(const sandbox::Limits& limits) const {
     return ports_.refusal(room.error());
 }
 
-base::Result<void> Admission::has_room(const sandbox::Limits& limits) const {
+base::Result<void> Admission::has_capacity(const sandbox::Limits& limits) const {
     if (!is_idle())
         return ports_.refusal(base::Error(base::Errc::capacity));
     const auto room = ports_.room(limits);

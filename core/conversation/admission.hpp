@@ -45,7 +45,7 @@ class Admission {
     base::Result<void> has_place(const sandbox::Limits& limits) const;
     /// Whether a start with these limits would go ahead now, with nobody ended for it or waiting before it.
     /// Errors: capacity, shutting_down.
-    base::Result<void> has_room(const sandbox::Limits& limits) const;
+    base::Result<void> has_capacity(const sandbox::Limits& limits) const;
     /// `go` is called once, possibly from inside this call, unless the start is cancelled. `id` names it.
     void admit(const std::string& id, const sandbox::Limits& limits, Go go);
     /// False if no start of this name waits.

@@ -548,7 +548,7 @@ void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& p
 }
 
 // Waiting starts get capacity before the warm pool.
-void Manager::on_room(const std::string& sandbox_id) {
+void Manager::on_capacity(const std::string& sandbox_id) {
     admission_.ended(sandbox_id);
     if (admission_.is_idle())
         pool_.fill();

@@ -212,7 +212,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     base::Result<void> ready() const { return accepts_work(); }
     /// Whether a sandbox beside those of here may start now: nothing is ended for it, and no start waits
     /// before it. Errors: capacity, shutting_down.
-    base::Result<void> has_room(const sandbox::Limits& limits) const { return admission_.has_room(limits); }
+    base::Result<void> has_capacity(const sandbox::Limits& limits) const {
+        return admission_.has_capacity(limits);
+    }
     /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
     void shut_down(std::function<void()> done);
 
@@ -240,7 +242,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                        const std::string& detail) override;
     void on_ports(const std::string& sandbox_id) override;
-    void on_room(const std::string& sandbox_id) override;
+    void on_capacity(const std::string& sandbox_id) override;
     void on_status(const std::string& sandbox_id, sandbox::Status status) override {
         file_watches_.on_status(sandbox_id, status);
         const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);

@@ -26,7 +26,7 @@ void Conversation::wake(const Reply<void>& reply) {
         return refuse_it(
             Error(Errc::sandbox_gone, "the sandbox is just being ended", std::chrono::seconds(1)));
     if (!machine_.sandbox_living()) {
-        if (auto room = owner_.admission().has_room(sandbox_record_.limits); !room)
+        if (auto room = owner_.admission().has_capacity(sandbox_record_.limits); !room)
             return refuse_it(room.error());
     }
     touch();

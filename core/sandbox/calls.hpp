@@ -36,7 +36,7 @@ class CallObserver {
     /// Bytes behind the reply, valid during the call.
     virtual void on_bytes(std::string_view /*bytes*/) {}
     /// After a write() that took less than all: there is room again.
-    virtual void on_room() {}
+    virtual void on_writable() {}
     /// Last call: the reply and all bytes came.
     virtual void on_end() = 0;
     /// Last call. Before the reply: the guest refused, with one of the codes of files and tools; or, at any
@@ -50,7 +50,7 @@ class CallObserver {
 class Call {
   public:
     virtual ~Call() = default;
-    /// Input. Returns how many bytes were taken; if not all, on_room() follows. None before on_ready().
+    /// Input. Returns how many bytes were taken; if not all, on_writable() follows. None before on_ready().
     virtual std::size_t write(std::string_view bytes) = 0;
     /// The input is complete. Without it what was written counts for nothing. Precondition: on_ready().
     virtual void end_input() = 0;

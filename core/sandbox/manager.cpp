@@ -498,7 +498,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     if (removing && !remains)
         remove_workspace(id);
     if (observer_ != nullptr)
-        observer_->on_room(id);
+        observer_->on_capacity(id);
     become_quiet();
 }
 

@@ -73,7 +73,7 @@ class Observer {
     virtual void on_ports(const std::string& sandbox_id) { (void)sandbox_id; }
     /// A generation has ended, ready or not, or the processes of a lost generation have died: there may be
     /// room for another.
-    virtual void on_room(const std::string& sandbox_id) { (void)sandbox_id; }
+    virtual void on_capacity(const std::string& sandbox_id) { (void)sandbox_id; }
     /// Told inside a step of the sandbox: nothing here may act on it. What watches of its files there are end
     /// before this returns, unless it is ready or frozen.
     virtual void on_status(const std::string& sandbox_id, Status status) {

@@ -81,7 +81,7 @@ void Manager::remains_gone(const std::string& id, std::uint32_t generation, std:
     for (const std::string& other : removable)
         remove_workspace(other);
     if (observer_ != nullptr)
-        observer_->on_room(id);
+        observer_->on_capacity(id);
     become_quiet();
 }
 

@@ -107,7 +107,7 @@ class DialObserver {
     /// Valid during the call.
     virtual void on_bytes(std::string_view bytes) = 0;
     /// After a write() that took less than all: there is room again.
-    virtual void on_room() {}
+    virtual void on_writable() {}
     /// The peer inside sends no more; it may still read.
     virtual void on_eof() = 0;
     /// Last call: both directions are at their end, or the connection could not be made or broke. Errors:
@@ -122,7 +122,7 @@ class DialObserver {
 class Dial {
   public:
     virtual ~Dial() = default;
-    /// Returns how many bytes were taken; if not all, on_room() follows. None before on_open().
+    /// Returns how many bytes were taken; if not all, on_writable() follows. None before on_open().
     virtual std::size_t write(std::string_view bytes) = 0;
     /// No write follows: the peer sees the end behind what was written. Precondition: on_open() was called.
     virtual void close_write() = 0;

@@ -60,7 +60,7 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     void on_progress(std::string_view json) override;
     void on_reply(std::string_view json) override;
     void on_bytes(std::string_view bytes) override;
-    void on_room() override { changed(); }
+    void on_writable() override { changed(); }
     void on_end() override;
     void on_failed(const base::Error& error) override;
     bool is_full() const override;

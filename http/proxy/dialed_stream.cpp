@@ -85,7 +85,7 @@ void DialedStream::on_bytes(std::string_view bytes) {
     pump_read();
 }
 
-void DialedStream::on_room() {
+void DialedStream::on_writable() {
     may_write_ = true;
     pump_write();
 }

@@ -39,7 +39,7 @@ class DialedStream final : public ByteStream, private sandbox::DialObserver {
 
     void on_open() override;
     void on_bytes(std::string_view bytes) override;
-    void on_room() override;
+    void on_writable() override;
     void on_eof() override;
     void on_end(const base::Result<void>& result) override;
     bool is_full() const override;

@@ -35,7 +35,7 @@ struct CallRecorder final : sandbox::CallObserver {
         bytes += more;
         record("bytes");
     }
-    void on_room() override { record("room"); }
+    void on_writable() override { record("room"); }
     void on_end() override {
         ended = true;
         record("end");

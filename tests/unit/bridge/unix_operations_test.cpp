@@ -79,7 +79,7 @@ struct RunRecorder final : sandbox::RunObserver {
 struct DialRecorder final : sandbox::DialObserver {
     void on_open() override { open = true; }
     void on_bytes(std::string_view more) override { bytes += more; }
-    void on_room() override { ++rooms; }
+    void on_writable() override { ++rooms; }
     void on_eof() override { eof = true; }
     void on_end(const base::Result<void>& told) override {
         CHECK_FALSE(end.has_value());

@@ -285,7 +285,7 @@ TEST_CASE("pooled: the place of a runner that gives way is the run's, whoever el
             void on_resource_warning(const std::string&, std::string_view, std::uint64_t,
                                      std::uint64_t) override {}
             void on_agent_exit(const std::string&, std::uint32_t, const std::string&) override {}
-            void on_room(const std::string&) override {
+            void on_capacity(const std::string&) override {
                 if (lab.sandboxes.room_for({}))
                     ++chances;
             }

@@ -108,7 +108,7 @@ TEST_CASE("dialed stream: nothing is taken before it is open, and then what the 
     bench.begin_wait();
     CHECK_FALSE(bench.waited);
     bench.inside.room = 10;
-    bench.inside.observer->on_room();
+    bench.inside.observer->on_writable();
     bench.run();
     CHECK(bench.waited);
     CHECK(bench.write("lo") == 2);
