@@ -84,7 +84,7 @@ bool Freezer::all_stand_still() {
 
 void Freezer::await_change() {
     if (events_) {
-        events_->wait(isolation::FdWatch::Event::exceptional, [this] { look(); });
+        events_->wait(base::FdWatch::Event::exceptional, [this] { look(); });
         if (all_stand_still()) {
             events_->stop();
             again_ = timers_.arm(base::Millis{0}, [this] {

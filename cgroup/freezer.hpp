@@ -9,7 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 
 namespace atl::cgroup {
 
@@ -43,7 +43,7 @@ class Freezer {
     int version_;
     bool asked_ = false;  // members stand still, or are on their way to
     Done done_;
-    std::optional<isolation::FdWatch> events_;  // cgroup.events of v2
+    std::optional<base::FdWatch> events_;  // cgroup.events of v2
     base::TimerId deadline_ = 0;
     base::TimerId again_ = 0;
     base::Millis pause_{0};

@@ -280,7 +280,7 @@ void Group::await_empty() {
     }
     char text[256];
     (void)!::pread(events_->fd().get(), text, sizeof text, 0);
-    events_->wait(isolation::FdWatch::Event::exceptional, [this] { try_remove(); });
+    events_->wait(base::FdWatch::Event::exceptional, [this] { try_remove(); });
     if (!has_members(parts_.front().folder.get())) {
         events_->stop();
         await_retry();

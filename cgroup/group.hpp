@@ -15,7 +15,7 @@
 #include "cgroup/place.hpp"
 #include "cgroup/process_watch.hpp"
 #include "core/base/clock.hpp"
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
@@ -93,8 +93,8 @@ class Group final : public sandbox::ResourceGroup {
     std::optional<MemoryWatch> memory_watch_;
     std::optional<ProcessWatch> process_watch_;
     std::optional<Freezer> freezer_;
-    std::uint64_t memory_bytes_ = 0;            // the limit
-    std::optional<isolation::FdWatch> events_;  // cgroup.events of v2
+    std::uint64_t memory_bytes_ = 0;       // the limit
+    std::optional<base::FdWatch> events_;  // cgroup.events of v2
     std::function<void(base::Result<void>)> done_;
     base::TimerId deadline_ = 0;
     base::TimerId retry_ = 0;

@@ -14,7 +14,7 @@
 namespace atl::cgroup {
 namespace {
 
-using Event = isolation::FdWatch::Event;
+using Event = base::FdWatch::Event;
 
 constexpr base::Millis k_begin_pause{100};
 constexpr base::Millis k_usage_interval{1000};

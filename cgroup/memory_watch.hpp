@@ -17,7 +17,7 @@
 
 #include "cgroup/limit_files.hpp"
 #include "core/base/clock.hpp"
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::cgroup {
@@ -57,8 +57,8 @@ class MemoryWatch {
     ControllerFolder folder_;
     std::uint64_t limit_bytes_;
     sandbox::MemoryWarning on_warning_;
-    std::optional<isolation::FdWatch> mark_;      // memory.events of v2
-    std::optional<isolation::FdWatch> pressure_;  // the level's eventfd, or memory.pressure
+    std::optional<base::FdWatch> mark_;      // memory.events of v2
+    std::optional<base::FdWatch> pressure_;  // the level's eventfd, or memory.pressure
     bool awaits_mark_ = false;
     std::uint64_t times_met_ = 0;  // as memory.events counts
     base::TimerId begin_ = 0;

@@ -54,7 +54,7 @@ OomWatch::~OomWatch() {
 
 void OomWatch::await() {
     const auto event =
-        folder_.version == 2 ? isolation::FdWatch::Event::exceptional : isolation::FdWatch::Event::readable;
+        folder_.version == 2 ? base::FdWatch::Event::exceptional : base::FdWatch::Event::readable;
     events_->wait(event, [this] { on_event(); });
 }
 

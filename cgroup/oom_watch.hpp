@@ -8,7 +8,7 @@
 
 #include "cgroup/limit_files.hpp"
 #include "core/base/clock.hpp"
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 
 namespace atl::cgroup {
 
@@ -35,7 +35,7 @@ class OomWatch {
     base::Timers& timers_;
     ControllerFolder folder_;
     std::function<void()> on_oom_;
-    std::optional<isolation::FdWatch> events_;
+    std::optional<base::FdWatch> events_;
     bool suspicious_ = false;
     int looks_ = 0;  // since the kernel's word
     base::TimerId again_ = 0;

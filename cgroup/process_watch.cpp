@@ -36,7 +36,7 @@ void ProcessWatch::begin() {
 
 void ProcessWatch::await() {
     if (folder_.version == 2)
-        events_->wait(isolation::FdWatch::Event::exceptional, [this] { look(); });
+        events_->wait(base::FdWatch::Event::exceptional, [this] { look(); });
     else
         rest(k_look_interval, [this] { look(); });
 }

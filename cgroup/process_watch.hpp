@@ -10,7 +10,7 @@
 
 #include "cgroup/limit_files.hpp"
 #include "core/base/clock.hpp"
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::cgroup {
@@ -39,7 +39,7 @@ class ProcessWatch {
     base::Timers& timers_;
     ControllerFolder folder_;
     sandbox::ProcessWarning on_warning_;
-    std::optional<isolation::FdWatch> events_;
+    std::optional<base::FdWatch> events_;
     std::uint64_t refused_ = 0;  // as pids.events counts
     base::TimerId pause_ = 0;
 };

@@ -204,7 +204,7 @@ void HelperClient::arm_deadline() {
 }
 
 void HelperClient::await_answers() {
-    answers_->wait(isolation::FdWatch::Event::readable, [this] { read_answers(); });
+    answers_->wait(base::FdWatch::Event::readable, [this] { read_answers(); });
 }
 
 void HelperClient::read_answers() {
@@ -271,7 +271,7 @@ void HelperClient::end_helper() {
     base::send_signal(pidfd_, SIGKILL);
     pid_ = -1;
     ending_.emplace(executor_, std::move(pidfd_));
-    ending_->wait(isolation::FdWatch::Event::readable, [this] {
+    ending_->wait(base::FdWatch::Event::readable, [this] {
         (void)base::reap(ending_->fd());
         ending_.reset();
         restart_later();

@@ -19,10 +19,10 @@
 #include "core/base/clock.hpp"
 #include "core/base/ending_limits.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/base/histogram.hpp"
 #include "core/base/task.hpp"
 #include "core/isolation/child_plan.hpp"
-#include "core/isolation/fd_watch.hpp"
 #include "core/store/checkpoint_helper.hpp"
 #include "core/store/list_helper.hpp"
 
@@ -130,11 +130,11 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     bool on_its_way_ = false;
     std::uint64_t last_id_ = 0;
     base::UniqueFd requests_;
-    std::optional<isolation::FdWatch> answers_;
+    std::optional<base::FdWatch> answers_;
     base::UniqueFd pidfd_;
     pid_t pid_ = -1;
     std::string input_;
-    std::optional<isolation::FdWatch> ending_;  // the pidfd of a killed helper
+    std::optional<base::FdWatch> ending_;  // the pidfd of a killed helper
     base::TimerId restart_timer_ = 0;
     base::TimerId deadline_ = 0;  // of the request that is on its way
     int failures_ = 0;            // in a row

@@ -308,11 +308,11 @@ void Checker::write_some() {
         return lose_process(Errc::internal, "it died");
     sent_bytes_ += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
     if (sent_bytes_ < request.head.size() + request.body.size())
-        input_->wait(isolation::FdWatch::Event::writable, [this] { write_some(); });
+        input_->wait(base::FdWatch::Event::writable, [this] { write_some(); });
 }
 
 void Checker::await_answer() {
-    output_->wait(isolation::FdWatch::Event::readable, [this] { read_some(); });
+    output_->wait(base::FdWatch::Event::readable, [this] { read_some(); });
 }
 
 void Checker::read_some() {

@@ -19,11 +19,11 @@
 #include "bridge/runner/frame_reading.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/execution_limits.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/base/histogram.hpp"
 #include "core/base/task.hpp"
 #include "core/execution/fair_queue.hpp"
 #include "core/execution/heavy_checks.hpp"
-#include "core/isolation/fd_watch.hpp"
 #include "core/plain/unique_fd.hpp"
 
 namespace atl::bridge::checker {
@@ -109,8 +109,8 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     std::uint64_t last_key_ = 0;
     std::uint64_t current_ = 0;  // what the process has; 0: nothing
     std::size_t sent_bytes_ = 0;
-    std::optional<isolation::FdWatch> input_;   // of the process
-    std::optional<isolation::FdWatch> output_;  // of the process
+    std::optional<base::FdWatch> input_;   // of the process
+    std::optional<base::FdWatch> output_;  // of the process
     std::string answer_;
     base::UniqueFd pidfd_;
     pid_t pid_ = -1;

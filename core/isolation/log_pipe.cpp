@@ -27,7 +27,7 @@ LogPipe::~LogPipe() {
 }
 
 void LogPipe::await() {
-    watch_.wait(FdWatch::Event::readable, [this] {
+    watch_.wait(base::FdWatch::Event::readable, [this] {
         if (read_chunk() == 0)
             return;
         pause_ = timers_.arm(k_pause, [this] {

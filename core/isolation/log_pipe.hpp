@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/base/limits.hpp"
-#include "core/isolation/fd_watch.hpp"
 
 namespace atl::isolation {
 
@@ -37,7 +37,7 @@ class LogPipe {
     ssize_t read_chunk();
 
     base::Timers& timers_;
-    FdWatch watch_;
+    base::FdWatch watch_;
     base::TimerId pause_ = 0;
     std::string kept_;
     std::function<void(std::string_view)> on_text_;

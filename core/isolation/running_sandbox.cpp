@@ -81,12 +81,12 @@ RunningSandbox::~RunningSandbox() {
 }
 
 void RunningSandbox::watch() {
-    bwrap_.wait(FdWatch::Event::readable, [this] { on_bwrap_gone(); });
+    bwrap_.wait(base::FdWatch::Event::readable, [this] { on_bwrap_gone(); });
     await_status();
 }
 
 void RunningSandbox::await_status() {
-    status_->wait(FdWatch::Event::readable, [this] { read_status(); });
+    status_->wait(base::FdWatch::Event::readable, [this] { read_status(); });
 }
 
 void RunningSandbox::read_status() {
@@ -123,7 +123,7 @@ void RunningSandbox::adopt_init(pid_t pid) {
         return;
     init_pid_ = pid;
     init_.emplace(executor_, std::move(*pidfd));
-    init_->wait(FdWatch::Event::readable, [this] { on_init_gone(); });
+    init_->wait(base::FdWatch::Event::readable, [this] { on_init_gone(); });
     if (terminate_wanted_)
         terminate();
     if (kill_wanted_)

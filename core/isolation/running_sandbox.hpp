@@ -13,9 +13,9 @@
 #include <string>
 
 #include "core/base/clock.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/base/pidfd.hpp"
 #include "core/isolation/bridge_socket.hpp"
-#include "core/isolation/fd_watch.hpp"
 #include "core/isolation/log_pipe.hpp"
 #include "core/isolation/socket_maker.hpp"
 #include "core/isolation/spawn.hpp"
@@ -85,9 +85,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     std::function<void(sandbox::Exit)> on_exit_;
     pid_t bwrap_pid_;
     pid_t init_pid_ = -1;
-    FdWatch bwrap_;
-    std::optional<FdWatch> status_;
-    std::optional<FdWatch> init_;
+    base::FdWatch bwrap_;
+    std::optional<base::FdWatch> status_;
+    std::optional<base::FdWatch> init_;
     LogPipe log_;
     BridgeSocket socket_;
     std::shared_ptr<LaunchFailures> failures_;

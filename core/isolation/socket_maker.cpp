@@ -78,7 +78,7 @@ void SocketMaker::ask() {
         broken_ = true;
         end_wait();
     });
-    socket_.wait(FdWatch::Event::readable, [this] { on_answer(); });
+    socket_.wait(base::FdWatch::Event::readable, [this] { on_answer(); });
 }
 
 void SocketMaker::on_answer() {

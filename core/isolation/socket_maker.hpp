@@ -15,7 +15,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 #include "core/isolation/waiting_process.hpp"
 
 namespace atl::isolation {
@@ -53,7 +53,7 @@ class SocketMaker {
     base::Executor executor_;
     base::Timers& timers_;
     WaitingProcess process_;
-    FdWatch socket_;
+    base::FdWatch socket_;
     std::shared_ptr<std::uint32_t> kept_;
     std::vector<base::UniqueFd> ipv4_;
     std::vector<base::UniqueFd> ipv6_;

@@ -85,8 +85,8 @@ class Watched {
     }
     bool ends() {
         bool gone = false;
-        isolation::FdWatch end(loop.context.get_executor(), std::move(pidfd_));
-        end.wait(isolation::FdWatch::Event::readable, [&gone] { gone = true; });
+        base::FdWatch end(loop.context.get_executor(), std::move(pidfd_));
+        end.wait(base::FdWatch::Event::readable, [&gone] { gone = true; });
         return loop.run_until([&gone] { return gone; }, k_deadline);
     }
 

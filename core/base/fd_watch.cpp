@@ -1,8 +1,8 @@
-#include "core/isolation/fd_watch.hpp"
+#include "core/base/fd_watch.hpp"
 
-namespace atl::isolation {
+namespace atl::base {
 
-FdWatch::FdWatch(const base::Executor& executor, base::UniqueFd fd)
+FdWatch::FdWatch(const Executor& executor, UniqueFd fd)
     : fd_(std::move(fd)), descriptor_(executor, fd_.get()) {}
 
 FdWatch::~FdWatch() {
@@ -29,4 +29,4 @@ void FdWatch::stop() {
     descriptor_.cancel(ignored);
 }
 
-}  // namespace atl::isolation
+}  // namespace atl::base

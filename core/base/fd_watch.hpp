@@ -11,30 +11,30 @@
 #include "core/base/task.hpp"
 #include "core/plain/unique_fd.hpp"
 
-namespace atl::isolation {
+namespace atl::base {
 
 class FdWatch {
   public:
     enum class Event { readable, writable, exceptional };
 
     /// Takes `fd` over. Throws boost::system::system_error if epoll cannot watch it or is out of memory.
-    FdWatch(const base::Executor& executor, base::UniqueFd fd);
+    FdWatch(const Executor& executor, UniqueFd fd);
     ~FdWatch();
     FdWatch(const FdWatch&) = delete;
     FdWatch& operator=(const FdWatch&) = delete;
 
-    const base::UniqueFd& fd() const noexcept { return fd_; }
+    const UniqueFd& fd() const noexcept { return fd_; }
     /// One wait at a time. `ready` is dropped uncalled when the watch is stopped.
     void wait(Event event, std::function<void()> ready);
     /// Ends the wait; the descriptor stays open.
     void stop();
 
   private:
-    using Descriptor = base::asio::posix::basic_stream_descriptor<base::Executor>;
+    using Descriptor = asio::posix::basic_stream_descriptor<Executor>;
 
-    base::UniqueFd fd_;
+    UniqueFd fd_;
     Descriptor descriptor_;
     std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
-}  // namespace atl::isolation
+}  // namespace atl::base
