@@ -402,21 +402,23 @@ void Manager::resume(const std::string& id, Reply<View> reply) {
     with(id, reply, [reply](Conversation& it) { it.resume(reply); });
 }
 
-/// Calls `call` with the conversation that has the sandbox, loaded, or with null: it has none.
+/// Calls `call` with the conversation that has the sandbox, loaded, or with null: it has none. not_found: the
+/// sandbox is being removed, too, in whatever step of that its conversation is.
 void Manager::with_owner(const std::string& sandbox_id, Residents::Found call) {
+    const auto call_with = [call](const Result<Conversation*>& owner) {
+        if (owner && (*owner == nullptr || (*owner)->is_erasing()))
+            return call(Error(Errc::not_found, "there is no such sandbox"));
+        call(owner);
+    };
     if (Conversation* const loaded = residents_.find_by_sandbox(sandbox_id))
-        return call(loaded);
-    standalone_.get(sandbox_id, [this, call](const Result<SandboxView>& found) {
+        return call_with(loaded);
+    standalone_.get(sandbox_id, [this, call, call_with](const Result<SandboxView>& found) {
         if (!found)
             return call(found.error());
         const std::string& owner = found->record.conversation_id;
         if (owner.empty())
             return call(nullptr);
-        residents_.get(owner, [call](const Result<Conversation*>& loaded) {
-            if (loaded && *loaded == nullptr)
-                return call(no_conversation());
-            call(loaded);
-        });
+        residents_.get(owner, call_with);
     });
 }
 

@@ -33,7 +33,9 @@ base::Task<base::Result<base::ShareHolder>> async_holder(Api& api, RequestContex
 }
 
 base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease) {
-    sandbox::Operations* const operations = lease.is_held() ? api.conversations.operations(lease) : nullptr;
+    if (!lease.is_held())
+        return lease.why();
+    sandbox::Operations* const operations = api.conversations.operations(lease);
     if (operations == nullptr)
         return base::Error(Errc::sandbox_gone);
     return operations;

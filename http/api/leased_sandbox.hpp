@@ -21,7 +21,7 @@ base::Task<base::Result<std::unique_ptr<conversation::Lease>>> async_lease(Api& 
 base::Task<base::Result<base::ShareHolder>> async_holder(Api& api, RequestContext& context,
                                                          const std::string& sandbox_id);
 
-/// What can be done under `lease`, now: not kept over a wait. Errors: sandbox_gone.
+/// The operations under `lease`, for use before the next wait. Errors: sandbox_gone, those that end a lease.
 base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease);
 
 /// The error that the client sees of `error`, met under `lease`: of a connection to the guest that broke,

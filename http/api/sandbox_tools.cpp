@@ -44,9 +44,10 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
         if (lease.has_error())
             return finish(lease.error());
         lease_ = std::move(*lease);
+        if (!lease_->is_held())
+            return finish(lease_->why());
         lease_->on_end([this](const Error& why) { finish(why); });
-        sandbox::Operations* const operations =
-            lease_->is_held() ? conversations_.operations(*lease_) : nullptr;
+        sandbox::Operations* const operations = conversations_.operations(*lease_);
         if (operations == nullptr)
             return finish(Error(Errc::sandbox_gone, "the sandbox has ended"));
         sandbox::CallSpec spec;
