@@ -17,9 +17,9 @@ namespace {
 // A rename beside the walk makes a `..` uncertain, and the kernel then asks for another try (openat2(2),
 // EAGAIN).
 constexpr int k_most_tries = 128;
-// As the kernel's own bound, path_resolution(7).
+// The kernel has the same bound, path_resolution(7).
 constexpr int k_most_links = 40;
-// Of the directories made for one path, those that are taken back. Nobody needs more, and each costs a walk.
+// The most directories made for one path that are removed again. No caller needs more, and each costs a walk.
 constexpr std::size_t k_most_taken_back = 64;
 
 UniqueFd fail(int error_number) {
@@ -27,14 +27,14 @@ UniqueFd fail(int error_number) {
     return {};
 }
 
-/// Without the slashes at the end.
+/// The path without the slashes at its end.
 std::string_view trimmed(std::string_view path) {
     while (path.size() > 1 && path.ends_with('/'))
         path.remove_suffix(1);
     return path;
 }
 
-/// What a link leads to, as it is written; empty if it is no link or too long a one.
+/// The target of a link, as it is written; empty: it is no link, or too long a one.
 std::string target_of(int link) {
     char text[PATH_MAX];
     const ssize_t size = readlinkat(link, "", text, sizeof text);
@@ -84,8 +84,8 @@ std::optional<std::string> Beneath::below_root(std::string_view absolute) const 
 }
 
 /// The path with its links written out up to the last absolute one and what that leads through. Nothing, and
-/// EXDEV: there is none, or one that leads elsewhere; ELOOP: there are too many. Only text: what lies there
-/// is for the kernel to say.
+/// EXDEV: it has no absolute link, or one that leads elsewhere; ELOOP: there are too many links. Works on the
+/// text alone: the kernel says what lies there.
 std::optional<std::string> Beneath::without_absolute_links(std::string path, LastLink last) const {
     const auto refuse = [](int error_number) {
         errno = error_number;
@@ -94,7 +94,7 @@ std::optional<std::string> Beneath::without_absolute_links(std::string path, Las
     if (path.starts_with('/'))
         return refuse(EXDEV);
     bool has_absolute = false;
-    UniqueFd directory;  // of the part at `begin`; what is before has no link. None: the root
+    UniqueFd directory;  // that holds the part at `begin`; no part before is a link. None: the root
     int depth = 0;
     std::size_t begin = 0;
     for (int links = 0; begin < path.size();) {
@@ -187,8 +187,8 @@ std::optional<Beneath::Place> Beneath::make_place(std::string_view path, NewPare
 
 bool Beneath::make_parents(std::string_view path, NewParents* made) const {
     path = trimmed(path);
-    // Of the parts so far. A part that is no link and no ".." is one step from there, else the kernel walks
-    // again from the root.
+    // The directory of the parts so far. A part that is no link and no ".." is one step from there, else the
+    // kernel walks again from the root.
     UniqueFd directory = open(".", O_PATH | O_DIRECTORY);
     std::size_t begin = 0;
     for (std::size_t slash = path.find('/', 1); directory && slash != std::string_view::npos;

@@ -1,9 +1,8 @@
-// Paths beneath a root, as the kernel resolves them (openat2(2), RESOLVE_BENEATH): whatever links and `..` a
-// path holds, and whoever swaps its parts meanwhile, what is opened lies beneath the root or is not opened.
+// Paths beneath a root, as the kernel resolves them (openat2(2), RESOLVE_BENEATH). A path may hold links and
+// `..`, and others may swap its parts meanwhile: what is opened lies beneath the root, or nothing is opened.
 // A link to an absolute path below the root counts as one to the same path relative to the root; any other
-// absolute link leads outside.
-// For the program inside a sandbox, which has the workspace's user's rights and no others; the server itself
-// opens no workspace. Errors are errno.
+// absolute link leads outside. The program inside a sandbox uses it, with the rights of the workspace's user
+// alone; the server itself opens no workspace. Errors are errno.
 #pragma once
 
 #include <fcntl.h>
@@ -19,10 +18,10 @@
 
 namespace atl::base {
 
-/// Whether the text of a relative path, in which links do not count, goes above its start on its way.
+/// True where the text of a relative path, read without links, goes above its start on its way.
 bool climbs_out(std::string_view path);
 
-/// What becomes of a link that a path ends in.
+/// The treatment of a link at the end of a path.
 enum class LastLink : std::uint8_t { followed, itself };
 
 class NewParents;
@@ -35,12 +34,13 @@ class Beneath {
     bool is_open() const noexcept { return static_cast<bool>(root_); }
     int fd() const noexcept { return root_.get(); }
 
-    /// As openat2(2), close-on-exec. `path` is relative to the root; empty and "." are the root. Not for
-    /// O_PATH-less opening of what may be a FIFO or a device: use look(). EXDEV: the path leads outside.
+    /// Opens as openat2(2) does, close-on-exec. `path` is relative to the root; empty and "." are the root.
+    /// Not for O_PATH-less opening of what may be a FIFO or a device: use look(). EXDEV: the path leads
+    /// outside.
     UniqueFd open(std::string_view path, int flags, mode_t mode = 0) const;
-    /// Where the target of an absolute link lies, relative to the root ("." is the root); nothing: elsewhere.
+    /// The target of an absolute link, relative to the root ("." is the root); nothing: it lies elsewhere.
     std::optional<std::string> below_root(std::string_view absolute) const;
-    /// What is there, without opening it (open(2), O_PATH).
+    /// Finds what is at `path` without opening it (open(2), O_PATH).
     UniqueFd look(std::string_view path, LastLink last) const {
         return open(path, O_PATH | (last == LastLink::itself ? O_NOFOLLOW : 0));
     }
@@ -48,8 +48,8 @@ class Beneath {
     /// a process has a lease on it. `flags` without O_CREAT.
     static UniqueFd reopen(int looked_at, int flags);
 
-    /// Where something is, or will be: for the *at() system calls, which follow no link at `name` when told
-    /// so.
+    /// The place of something that is or will be there, for the *at() system calls, which follow no link at
+    /// `name` when told so.
     struct Place {
         UniqueFd directory;
         std::string name;  // a name: not empty, not "." or "..", no slash
@@ -57,7 +57,7 @@ class Beneath {
     /// Nothing, and errno, if the directory cannot be opened; EINVAL where the path ends in no name, as that
     /// of the root does.
     std::optional<Place> place(std::string_view path) const;
-    /// The same, and where its directory is missing, that is made. EXDEV, and nothing made: by its text the
+    /// Does the same, and makes the directory where it is missing. EXDEV, and nothing made: by its text the
     /// path leads above the root. `made`, if given, takes note of what was made.
     std::optional<Place> make_place(std::string_view path, NewParents* made = nullptr) const;
     /// Makes the directories that `path` goes through but for its last part, mode 0777 less the umask. False,

@@ -9,8 +9,8 @@ namespace atl::base {
 /// strong: a tag marked `W/` matches nothing.
 enum class TagComparison : bool { strong, weak };
 
-/// Whether `field`, a list of tags or `*`, names `tag`, which has its quotes and is strong. `*` names every
-/// tag, but not an empty one: there is nothing then. What is no list of tags names none.
+/// True where `field`, a list of tags or `*`, names `tag`, which has its quotes and is strong. `*` names
+/// every tag, but not an empty one: there is nothing then. Text that is no list of tags names none.
 inline bool names_tag(std::string_view field, std::string_view tag, TagComparison comparison) noexcept {
     if (tag.empty())
         return false;

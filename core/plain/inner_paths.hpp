@@ -1,4 +1,4 @@
-// Where things are inside every sandbox. The profile mounts them there, the environment names them.
+// The paths of things inside every sandbox. The profile mounts them there, the environment names them.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@ inline constexpr const char* k_inner_guest = "/atoll/guest";
 inline constexpr const char* k_inner_bridge_dir = "/run/atoll";
 inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 
-/// What the server sets in every sandbox beside HOME. Nothing inside changes it for a later message.
+/// The variables that the server sets in every sandbox beside HOME. Nothing inside changes it for a later
+/// message.
 inline constexpr std::array<std::string_view, 5> k_injected_variables = {
     "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
 

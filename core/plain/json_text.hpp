@@ -10,8 +10,8 @@
 
 namespace atl::base {
 
-/// How many bytes at the start of `text` are in a JSON string as they are. In the last word of `text` it may
-/// stop early.
+/// The number of bytes at the start of `text` that a JSON string holds as they are. In the last word of
+/// `text` it may stop early.
 inline std::size_t plain_run(std::string_view text) noexcept {
     static_assert(std::endian::native == std::endian::little);
     constexpr std::uint64_t k_each = 0x0101010101010101U;
@@ -19,7 +19,8 @@ inline std::size_t plain_run(std::string_view text) noexcept {
     std::size_t run = 0;
     for (std::uint64_t word = 0; text.size() - run >= sizeof word; run += sizeof word) {
         std::memcpy(&word, text.data() + run, sizeof word);
-        // Of each byte below a bound the high bit. A borrow reaches only bytes behind the first one.
+        // `found` has the high bit of each byte below a bound. A borrow reaches only bytes behind the first
+        // one.
         const std::uint64_t quotes = word ^ '"' * k_each;
         const std::uint64_t backslashes = word ^ '\\' * k_each;
         const std::uint64_t found = (((word - 0x20 * k_each) & ~word) | ((quotes - k_each) & ~quotes) |

@@ -47,32 +47,32 @@ inline constexpr std::size_t k_process_input_bytes = 1024UL * 1024;
 inline constexpr std::chrono::seconds k_process_input_deadline{30};
 // Output that waits for the reader of a process's WebSocket; then the guest waits.
 inline constexpr std::size_t k_process_socket_bytes = 256UL * 1024;
-// Input is activity of a conversation: told this often at most.
+// Input counts as activity of a conversation, noted this often at most.
 inline constexpr std::chrono::seconds k_process_activity_interval{1};
 
-// Those that one sandbox keeps: that run, and that have ended, of which those that ended first go first.
+// Processes that one sandbox keeps, running and ended; of the ended ones the oldest go first.
 inline constexpr std::size_t k_max_running_processes = 128;
 inline constexpr std::size_t k_max_ended_processes = 64;
 inline constexpr std::chrono::minutes k_ended_process_time{10};
 inline constexpr std::size_t k_max_process_id_bytes = 64;
-// What all of them are described with, together: a list of them is not longer by much.
+// The descriptions of all of them together: a list of them is not longer by much.
 inline constexpr std::size_t k_max_described_bytes = 1024UL * 1024;
 static_assert(k_max_process_spec_bytes < k_max_described_bytes);
 // Connections that follow or feed one of them, and all of one sandbox.
 inline constexpr std::size_t k_max_process_followers = 32;
 inline constexpr std::size_t k_max_sandbox_followers = 128;
 static_assert(k_max_process_followers < k_max_sandbox_followers);
-// Input for one, of connections that have gone, that it has not read; what comes beyond that is dropped.
+// Input for one process that it has not read and whose connections have gone; more is dropped.
 inline constexpr std::size_t k_left_input_bytes = 256UL * 1024;
 
-// A guest: the host's connections that are open, more are closed at once; programs of `exec` that run; bytes
-// of one connection that wait for the host beside those in the socket, beyond which an agent or a program
-// has to wait.
+// Bounds of a guest: the host's open connections, of which more are closed at once; programs of `exec` that
+// run; bytes of one connection that wait for the host beside those in the socket, beyond which an agent or a
+// program has to wait.
 inline constexpr std::size_t k_max_guest_connections = 512;
 inline constexpr std::size_t k_max_exec_runs = 192;
 inline constexpr std::size_t k_guest_queue_bytes = 256UL * 1024;
-// Of these connections, those of visitors of a preview, where the server makes no sockets inside (`dial`).
-// They may be anybody: calls, commands and turns have room beside them.
+// Connections among these that serve visitors of a preview, where the server makes no sockets inside
+// (`dial`). A visitor may be a stranger: calls, commands and turns have room beside them.
 inline constexpr std::size_t k_max_guest_dials = 128;
 static_assert(k_max_exec_runs + k_max_sandbox_followers + k_max_guest_dials + 32 < k_max_guest_connections);
 
@@ -90,35 +90,35 @@ inline constexpr std::size_t k_max_guest_watches = 4;
 // Changes that come together are told together; what was lost to a full queue is looked for a moment later.
 inline constexpr std::chrono::milliseconds k_watch_gather{20};
 inline constexpr std::chrono::milliseconds k_watch_rebuild_wait{200};
-// What the server takes of one sandbox's changes at a time; then the guest waits for the rest of the
-// interval.
+// Changes of one sandbox that the server takes at a time; then the guest waits for the rest of the interval.
 inline constexpr std::size_t k_watch_burst_changes = 1024;
 inline constexpr std::chrono::milliseconds k_watch_burst_interval{50};
-// Changes that wait for one reader; beyond that he is told to look for himself.
+// Changes that wait for one reader; beyond that the reader is told to scan again.
 inline constexpr std::size_t k_watch_waiting_changes = 4096;
 inline constexpr std::size_t k_watch_waiting_bytes = 512UL * 1024;
 // A line of a watch: two paths as JSON, each byte as an escape of three or six bytes.
 inline constexpr std::size_t k_max_watch_line_bytes = 64UL * 1024;
 static_assert(2 * 6 * (k_max_path_bytes + 1) + 256 < k_max_watch_line_bytes);
-// After a watch broke in a generation that goes on.
+// The wait after a watch broke in a generation that goes on.
 inline constexpr std::chrono::milliseconds k_watch_retry{1000};
 
 // Entries of an archive that is unpacked.
 inline constexpr std::uint64_t k_max_archive_entries = 1'000'000;
 
-// A guest that works on a request says so at least this often; the server waits that long for a word.
+// A guest that works on a request says so at least this often; the server waits that long for such a
+// keep-alive line.
 inline constexpr std::chrono::seconds k_call_word_interval{2};
 inline constexpr std::chrono::seconds k_call_word_deadline{30};
 static_assert(3 * k_call_word_interval < k_call_word_deadline);
-// From the request, or the end of its input, to the reply; and the words on the way that are read at full
-// speed.
+// The time from the request, or the end of its input, to the reply; and the keep-alive lines on the way that
+// are read at full speed.
 inline constexpr std::chrono::minutes k_call_reply_deadline{15};
 static_assert(k_call_word_deadline < k_call_reply_deadline);
 inline constexpr std::size_t k_call_fast_words = 64;
 // Calls that change files and whose clients have left. Each holds its sandbox until its reply.
 inline constexpr std::size_t k_max_unattended_calls = 256;
 
-// The filesystem tools. What they read of a file, and what they write.
+// Sizes of what the filesystem tools read of a file, and of what they write.
 inline constexpr std::size_t k_max_tool_file_bytes = 20UL * 1024 * 1024;
 inline constexpr std::size_t k_max_tool_binary_bytes = 1024UL * 1024;
 inline constexpr std::size_t k_max_tool_lines = 2000;
@@ -127,11 +127,11 @@ inline constexpr std::size_t k_max_tool_text_bytes = 4UL * 1024 * 1024;  // of o
 inline constexpr std::size_t k_max_tool_diff_bytes = 64UL * 1024;
 static_assert(4 * k_max_tool_line_characters < k_max_tool_text_bytes);
 static_assert(k_max_tool_diff_bytes <= k_max_tool_text_bytes);
-// Of a result that streams: up to this it is held by the server until it is whole.
+// The server holds a result that streams until it is whole, up to this size.
 inline constexpr std::size_t k_tool_held_result_bytes = 1024UL * 1024;
-// Words about a call's progress in the conversation's log.
+// The interval of the notes about a call's progress in the conversation's log.
 inline constexpr std::chrono::seconds k_tool_progress_interval{2};
-// What they list and find.
+// Entries, files and matches that the tools list and find.
 inline constexpr std::size_t k_max_tool_entries = 2000;
 inline constexpr std::size_t k_max_tool_files = 1000;
 inline constexpr std::size_t k_default_tool_matches = 100;
@@ -140,7 +140,7 @@ inline constexpr std::size_t k_max_tool_pattern_bytes = 4096;
 inline constexpr std::size_t k_max_glob_bytes = 512;  // its length is what each byte of each path costs
 inline constexpr std::size_t k_max_tool_ignores = 100;
 inline constexpr std::chrono::seconds k_tool_search_timeout{30};
-// Of a request: `context`, and how deep `args` and `context` may nest.
+// The size of a request's `context`, and how deep its `args` and `context` may nest.
 inline constexpr std::size_t k_max_tool_context_bytes = 16UL * 1024;
 inline constexpr std::size_t k_max_tool_depth = 16;
 // Files that a generation remembers having shown.

@@ -26,13 +26,13 @@ constexpr int hex_value(char digit) noexcept {
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/// Whether `text` has `%XX` at `at`.
+/// True where `text` has `%XX` at `at`.
 constexpr bool has_escape(std::string_view text, std::size_t at) noexcept {
     return text.size() - at > 2 && text[at] == '%' && hex_value(text[at + 1]) >= 0 &&
            hex_value(text[at + 2]) >= 0;
 }
 
-/// How many bytes the UTF-8 character at `at` has; 0 if there is none.
+/// The size of the UTF-8 character at `at`, in bytes; 0: there is none.
 inline std::size_t character_size(std::string_view text, std::size_t at) noexcept {
     Utf8State state;
     for (std::size_t size = 1; at + size <= text.size(); ++size) {

@@ -1,4 +1,4 @@
-// Bounds of previews. Included by those who need them alone.
+// Bounds of previews. Only files that need them include this one.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace atl::base {
 
-// Ports that a sandbox tells at once: the smallest of those that are listened on.
+// Ports that a sandbox reports at once: the smallest that are listened on.
 inline constexpr std::size_t k_max_told_ports = 32;
 // The guest looks for them: soon after a command, then less and less often, down to this. A look costs some
 // 10 us; only where it shows a change, and now and then, the tables of the kernel are read (1 ms for a hash
@@ -36,16 +36,16 @@ inline constexpr std::chrono::milliseconds k_inner_socket_deadline{5'000};
 inline constexpr std::size_t k_max_kept_upstreams = 64;
 inline constexpr std::size_t k_max_kept_upstreams_of_all = 512;
 static_assert(k_max_kept_upstreams < k_max_kept_upstreams_of_all);
-// Less than the 5 s after which Node closes one that is idle.
+// Node closes an idle connection after 5 s; this is less.
 inline constexpr std::chrono::milliseconds k_kept_upstream_time{4'000};
 
-// What lies between a client and a dev server: of a body, taken in at once from one side.
+// Bytes of a body that the relay between a client and a dev server takes at once from one side.
 inline constexpr std::size_t k_relay_piece_bytes = 64UL * 1024;
-// Then others have a turn.
+// Bytes after which other connections have a turn.
 inline constexpr std::size_t k_relay_turn_bytes = 4 * k_relay_piece_bytes;
 // Answers of status 1xx before the one that counts.
 inline constexpr std::size_t k_max_interim_answers = 16;
-// From the end of a request to the end of the answer's head: a dev server's first compile.
+// The time from the end of a request to the end of the answer's head: a dev server's first compile.
 inline constexpr std::chrono::milliseconds k_relay_answer_time{300'000};
 
 // Connections of the server to one sandbox, for its previews: what one page can take from the others. An
@@ -60,7 +60,7 @@ static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox &&
 inline constexpr std::uint32_t k_preview_wakes_per_minute = 60;
 inline constexpr std::uint32_t k_most_preview_wakes_per_minute = 6'000;
 inline constexpr std::chrono::milliseconds k_preview_wake_pause{10'000};
-// Of those in that pause at a time, of which most were not woken: there is no room, or they cannot start.
+// Conversations in that pause at a time. Most were not woken: there is no room, or they cannot start.
 inline constexpr std::size_t k_max_wake_pauses = 8'192;
 static_assert(k_most_preview_wakes_per_minute < k_max_wake_pauses);
 // How long a request waits for the sandbox that it woke: what a browser shows, and everything else.
@@ -68,12 +68,12 @@ inline constexpr std::chrono::milliseconds k_wake_wait_of_page{700};
 inline constexpr std::chrono::milliseconds k_wake_wait{10'000};
 inline constexpr std::size_t k_max_wake_waiters = 256;  // of a conversation
 
-// Of a preview that says nothing else, and how many ports one may list.
+// The port of a preview that names none, and how many ports one may list.
 inline constexpr std::uint16_t k_default_preview_port = 5173;
 inline constexpr std::size_t k_max_preview_ports = 32;
 
-// The ports of this machine that previews without a domain are shown at, and how many of them a search for a
-// free one tries that other programs have.
+// Ports of this machine at which previews without a domain are shown. A search for a free one tries so many
+// that other programs have.
 inline constexpr std::uint16_t k_first_preview_number = 30'000;
 inline constexpr std::uint16_t k_preview_numbers = 10'000;
 inline constexpr std::size_t k_preview_number_tries = 256;
@@ -83,14 +83,14 @@ static_assert(k_first_preview_number + k_preview_numbers <= 65'536);
 inline constexpr std::chrono::milliseconds k_preview_number_patience{2'000};
 inline constexpr std::chrono::milliseconds k_preview_number_retry{100};
 static_assert(k_preview_number_retry < k_preview_number_patience);
-// Of these that are listened on at a time; two descriptors each.
+// Ports among these that are listened on at a time; two descriptors each.
 inline constexpr std::size_t k_max_preview_doors = 2'000;
 inline constexpr std::size_t k_descriptors_per_preview_door = 2;
-// How long a paused sandbox's is still listened on.
+// The time for which the port of a paused sandbox is still listened on.
 inline constexpr std::chrono::seconds k_default_preview_linger{3'600};
 
 /// TCP ports of a sandbox's loopback that are kept for the server itself: its proxy and its routes with
-/// credentials. Nobody else is shown one.
+/// credentials. No visitor is shown one.
 inline constexpr std::array<std::uint16_t, 2> k_reserved_ports{3128, 3129};
 constexpr bool is_reserved_port(std::uint16_t port) noexcept {
     return std::find(k_reserved_ports.begin(), k_reserved_ports.end(), port) != k_reserved_ports.end();

@@ -34,7 +34,7 @@ struct ToolSpec {
     enum class Effect : std::uint8_t { reads, writes } effect;
 };
 
-/// Why a tool failed: `technicalDetails.errorCode`.
+/// Reasons why a tool failed: `technicalDetails.errorCode`.
 namespace tool_error {
 inline constexpr std::string_view missing_sandbox = "MISSING_SANDBOX";
 inline constexpr std::string_view sandbox_unavailable = "SANDBOX_UNAVAILABLE";

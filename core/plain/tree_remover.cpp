@@ -75,7 +75,7 @@ void TreeRemover::begin(int folder, const std::string& name) {
 void TreeRemover::begin_with(const char* name) {
     if (parent_ < 0)
         return note_failure("open", errno);
-    // Random names: nobody can have taken the name of a folder that is moved up.
+    // The names are random: no process can have taken that of a folder that is moved up.
     if (::getrandom(&random_, sizeof random_, 0) != sizeof random_)
         return note_failure("getrandom", errno);
     if (!unlink_entry(name) && errno != ENOENT)
@@ -165,7 +165,7 @@ int TreeRemover::above() const {
     return levels_.size() > 1 ? ::dirfd(levels_[levels_.size() - 2].stream) : parent_;
 }
 
-// At the end of a stream: the folder goes, or is read once more if something in it has changed.
+// Removes the folder at the end of its stream, or reads it once more if something in it has changed.
 void TreeRemover::leave() {
     Level& level = levels_.back();
     int folder = above();

@@ -1,10 +1,9 @@
 // Removes a folder with hostile content: any depth, any number of entries, any names, folders without
-// permissions, symlinks (never followed), mounts (never entered).
-// Bounds: at most k_max_open_levels descriptors and as many directory buffers; deeper folders are first moved
-// up to the top of the tree, so neither depth nor size costs memory or stack.
-// Precondition: no process changes the tree meanwhile. If one does, still nothing outside of the tree is
-// touched.
-// Works in steps: the helper reports between them, the program inside a sandbox gives way.
+// permissions, symlinks (never followed), mounts (never entered). Bounds: at most k_max_open_levels
+// descriptors and as many directory buffers; deeper folders are first moved up to the top of the tree, so
+// neither depth nor size costs memory or stack. Precondition: no process changes the tree meanwhile. If one
+// does, still nothing outside of the tree is touched. Works in steps: the helper reports between them, the
+// program inside a sandbox yields.
 #pragma once
 
 #include <dirent.h>
@@ -31,8 +30,8 @@ class TreeRemover {
     void begin(int folder, const std::string& name);
     /// Goes on for about so many entries. False: there is nothing left to do.
     bool step(std::size_t entries);
-    /// Why the first remaining entry could not be removed; empty: none remains. That there was nothing is no
-    /// error.
+    /// The reason why the first remaining entry could not be removed; empty: none remains. It is no error
+    /// that there was nothing.
     const std::string& error() const noexcept { return error_; }
     /// The same as errno(3); 0: none.
     int error_number() const noexcept { return error_number_; }

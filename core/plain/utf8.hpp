@@ -1,5 +1,5 @@
-// UTF-8 as RFC 3629 has it: no surrogates, no overlong forms, at most U+10FFFF. The one check and the one
-// repair of the project; what comes is hostile.
+// UTF-8 as RFC 3629 has it: no surrogates, no overlong forms, at most U+10FFFF. The project has this one
+// check and this one repair; the input is hostile.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace atl::base {
 
-/// Where in a character a text stands, byte by byte (The Unicode Standard, table 3-7: only the byte after the
-/// lead has a range of its own).
+/// The state of a text within a character, byte by byte (The Unicode Standard, table 3-7: only the byte after
+/// the lead has a range of its own).
 class Utf8State {
   public:
     /// False where no well-formed text has this byte here; the state is then of no use before reset().
@@ -46,7 +46,7 @@ class Utf8State {
     unsigned char most_ = 0xBF;
 };
 
-/// How many bytes at the start of `text` are ASCII, as far as whole words tell, at least.
+/// The least number of bytes at the start of `text` that are ASCII, as far as whole words tell.
 inline std::size_t ascii_run(std::string_view text) noexcept {
     std::size_t run = 0;
     for (std::uint64_t word = 0; text.size() - run >= sizeof word; run += sizeof word) {
@@ -129,8 +129,8 @@ class Utf8Repair {
 };
 
 /// The beginning of a hostile text, to quote in a sentence: UTF-8, at most `limit_bytes` of the text, cut
-/// between characters, with "…" where it is cut. Nothing is escaped: who writes it into JSON or a log does
-/// that, once.
+/// between characters, with "…" where it is cut. Nothing is escaped: the code that writes it into JSON or a
+/// log does that, once.
 inline std::string excerpt(std::string_view text, std::size_t limit_bytes) {
     const bool is_cut = text.size() > limit_bytes;
     std::string out;
