@@ -151,8 +151,7 @@ Checker::Work Checker::split(const std::string& user, std::string_view key, std:
             return done(rest.error());
         execution::SplitJson parts;
         parts.rest = std::move(*rest);
-        if (answer->size() > 1)
-            parts.value = std::string((*answer)[1]);
+        parts.values.assign(answer->begin() + 1, answer->end());
         done(std::move(parts));
     };
     return enqueue(user, Sender::client, std::move(fields), std::move(json), std::move(answered));

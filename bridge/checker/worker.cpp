@@ -11,6 +11,7 @@
 #include "core/base/execution_limits.hpp"
 #include "core/base/json_parser.hpp"
 #include "core/execution/declarations.hpp"
+#include "core/execution/heavy_checks.hpp"
 #include "core/execution/tool_set.hpp"
 
 namespace atl::bridge::checker {
@@ -86,18 +87,34 @@ std::string answer_value(const Fields& fields) {
     return parsed ? told("ok", text_of_value(*parsed)) : told(parsed.error());
 }
 
+/// Takes the schemas out of `tools`. A schema that is too long is refused for its length alone.
+std::vector<std::string> take_schemas(nlohmann::json& tools) {
+    std::vector<std::string> schemas;
+    for (nlohmann::json& tool : tools) {
+        const auto schema = tool.find("inputSchema");
+        if (schema == tool.end() || !schema->is_object())
+            continue;
+        std::string& text = schemas.emplace_back(schema->dump());
+        text.resize(std::min(text.size(), execution::k_schema_limit_bytes + 1));
+        *schema = nlohmann::json::object();
+    }
+    return schemas;
+}
+
 std::string answer_split(const Fields& fields) {
     auto parsed = base::parse_json(fields[2]);
     if (!parsed)
         return told(parsed.error());
-    std::optional<std::string> value;
+    std::vector<std::string> values;
     if (const auto found = parsed->find(std::string(fields[1])); found != parsed->end()) {
-        value = text_of_value(*found);
-        *found = nullptr;
+        if (fields[1] == execution::k_tools_member)
+            values = take_schemas(*found);
+        else
+            values.push_back(text_of_value(std::exchange(*found, nullptr)));
     }
     std::string out = told("ok", parsed->dump());
-    if (value)
-        append_field(out, *value);
+    for (const std::string& value : values)
+        append_field(out, value);
     return out;
 }
 

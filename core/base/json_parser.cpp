@@ -16,8 +16,11 @@ using Json = nlohmann::json;
 // Builds the value from the parser's events, which come from a loop and not from recursion.
 class StrictBuilder final : public nlohmann::json_sax<Json> {
   public:
+    explicit StrictBuilder(JsonBudget& budget) : budget_(budget) {}
+
     Json value;
     std::string refusal;
+    Errc code = Errc::invalid_json;
 
     bool null() override { return add(nullptr); }
     bool boolean(bool v) override { return add(v); }
@@ -36,6 +39,9 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
             refusal = "The name \"" + escaped(name, k_told_name_bytes) + "\" comes twice in one object.";
             return false;
         }
+        if (open_.back()->size() >= budget_.members)
+            return exceed("An object of the JSON has more than " + std::to_string(budget_.members) +
+                          " members.");
         key_ = std::move(name);
         return true;
     }
@@ -48,6 +54,16 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
   private:
     static constexpr std::size_t k_told_name_bytes = 100;
 
+    bool exceed(std::string why) {
+        code = Errc::body_too_large;
+        refusal = std::move(why);
+        return false;
+    }
+    /// One more value. False: it is one too many.
+    bool count() {
+        return ++budget_.used <= budget_.nodes ||
+               exceed("The JSON has more than " + std::to_string(budget_.nodes) + " values.");
+    }
     Json* place(Json&& v) {
         if (open_.empty()) {
             value = std::move(v);
@@ -60,10 +76,14 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
         return &parent.back();
     }
     bool add(Json v) {
+        if (!count())
+            return false;
         place(std::move(v));
         return true;
     }
     bool open(Json container) {
+        if (!count())
+            return false;
         if (open_.size() >= k_max_json_depth) {
             refusal = "The JSON is nested deeper than " + std::to_string(k_max_json_depth) + " levels.";
             return false;
@@ -76,6 +96,7 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
         return true;
     }
 
+    JsonBudget& budget_;
     std::vector<Json*> open_;
     std::string key_;
 };
@@ -83,15 +104,20 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text) {
+    JsonBudget all;
+    return parse_json(text, all);
+}
+
+Result<Json> parse_json(std::string_view text, JsonBudget& budget) {
     if (!is_utf8(text))
         return Error(Errc::invalid_utf8, "The body is not UTF-8.");
     // nlohmann takes a NUL for the end of the text and ignores the rest.
     if (const auto nul = text.find('\0'); nul != std::string_view::npos)
         return Error(Errc::invalid_json,
                      "The body is not JSON: look at byte " + std::to_string(nul + 1) + '.');
-    StrictBuilder builder;
+    StrictBuilder builder(budget);
     if (!Json::sax_parse(text, &builder))
-        return Error(Errc::invalid_json, std::move(builder.refusal));
+        return Error(builder.code, std::move(builder.refusal));
     return std::move(builder.value);
 }
 

@@ -21,6 +21,11 @@ inline constexpr std::size_t k_body_budget_bytes = 128UL * 1024 * 1024;
 static_assert(k_free_body_bytes < k_max_body_bytes);
 static_assert(k_max_body_bytes <= k_body_budget_bytes);
 inline constexpr std::size_t k_max_json_depth = 64;
+// A body or a frame of a client as the loop parses it: values, and members of one object. A request counts
+// against the rates of its address and key as one, and one more for so many values.
+inline constexpr std::size_t k_max_json_nodes = 8192;
+inline constexpr std::size_t k_max_json_members = 1024;
+inline constexpr std::size_t k_json_nodes_a_request = 256;
 // A word of a client or operator that is compared with the known ones (core/base/nearest.hpp), and a JSON
 // pointer that an answer repeats.
 inline constexpr std::size_t k_max_told_word_bytes = 64;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/execution/tool_set.hpp"
@@ -22,13 +23,15 @@ class HeavyWork {
     virtual ~HeavyWork() = default;
 };
 
-/// A JSON value in two parts, without space between its tokens: the value of one member of an object, and the
-/// rest, which has null in its place.
+/// A JSON object in parts, without space between its tokens: values that were split off, in their order, and
+/// the rest.
 struct SplitJson {
     std::string rest;
-    std::optional<std::string>
-        value;  // none: there is no such member; empty: it is longer than a value may be
+    std::vector<std::string> values;
 };
+
+/// A body with tools is split at this member.
+inline constexpr std::string_view k_tools_member = "tools";
 
 /// What is asked for `user` waits behind what was asked for that user before. `done` is called once, from
 /// the loop, never from inside the call that was given it. Errors, beside the refusals of each:
@@ -48,8 +51,10 @@ class HeavyChecks {
     /// As ArgumentSchema::check(). Errors: invalid_field.
     virtual Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
                        const std::string& args_json, Done<void> done) = 0;
-    /// As base::parse_json() of `json`, in parts: the member `key` has k_max_execution_value_bytes at most.
-    /// Errors: invalid_json, invalid_utf8.
+    /// As base::parse_json() of `json`, in parts. The value of the member `key` is split off, if there is
+    /// one, and null in its place; empty: it has more than k_max_execution_value_bytes. Where `key` is
+    /// k_tools_member, each `inputSchema` of its items that is an object, and {} in its place: all of it, or
+    /// the first bytes of one that is longer than a schema may be. Errors: invalid_json, invalid_utf8.
     virtual Work split(const std::string& user, std::string_view key, std::string json,
                        Done<SplitJson> done) = 0;
     /// As base::parse_json(): the value without space between its tokens, or empty if it is longer than a

@@ -125,6 +125,14 @@ Result<void> ClientLimits::frame(const LimitSubject& subject, base::SteadyTime n
     return key_request(subject, now);
 }
 
+void ClientLimits::charge(const LimitSubject& subject, std::size_t nodes, base::SteadyTime now) {
+    const std::size_t more = nodes / base::k_json_nodes_a_request;
+    if (subject.is_limited)
+        requests_of_addresses_.charge(subject.address, more, now);
+    if (subject.key)
+        requests_of_keys_.charge(*subject.key, more, now);
+}
+
 Result<StreamLease> ClientLimits::stream(const LimitSubject& subject, std::string_view conversation_id) {
     StreamLease lease;
     if (subject.is_limited) {

@@ -55,6 +55,8 @@ class ClientLimits {
     base::Result<void> failed_login(const LimitSubject& subject, base::SteadyTime now);
     /// A frame of a WebSocket counts as a request of both. Errors: too_many_requests.
     base::Result<void> frame(const LimitSubject& subject, base::SteadyTime now);
+    /// The JSON of a request or a frame that was let in had so many values, which count for both, too.
+    void charge(const LimitSubject& subject, std::size_t nodes, base::SteadyTime now);
     /// One more stream of the conversation. Errors: too_many_streams.
     base::Result<StreamLease> stream(const LimitSubject& subject, std::string_view conversation_id);
 

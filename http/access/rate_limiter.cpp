@@ -33,6 +33,13 @@ RateLimiter::Nanos RateLimiter::take(std::uint64_t who, base::SteadyTime now) {
     return Nanos::zero();
 }
 
+void RateLimiter::charge(std::uint64_t who, std::size_t count, base::SteadyTime now) {
+    if (rate_.interval == Nanos::zero() || count == 0)
+        return;
+    Bucket& bucket = bucket_of(who, now);
+    bucket.full_at = std::max(bucket.full_at, now) + rate_.interval * count;
+}
+
 RateLimiter::Bucket& RateLimiter::bucket_of(std::uint64_t who, base::SteadyTime now) {
     const auto found = index_.find(who);
     if (found != index_.end()) {

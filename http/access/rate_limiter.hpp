@@ -40,6 +40,9 @@ class RateLimiter {
     /// One more action of the subject `who` at `now`. Zero: it is allowed and counted. Otherwise it is
     /// refused and not counted, and would be allowed after the returned time.
     Nanos take(std::uint64_t who, base::SteadyTime now);
+    /// Counts `count` more for an action that was allowed, whether or not they are there: what is missing is
+    /// waited for before the next one.
+    void charge(std::uint64_t who, std::size_t count, base::SteadyTime now);
 
     /// How many buckets are kept.
     std::size_t entries() const noexcept { return index_.size(); }

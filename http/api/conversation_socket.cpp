@@ -16,15 +16,6 @@ using conversation::TurnTicket;
 // A read-only client needs no room for messages: a frame of this size is enough to get the refusal.
 constexpr std::size_t k_reader_frame_bytes = 4096;
 
-/// Frames count as requests of the client that opened the WebSocket.
-std::function<Result<void>()> frame_limit(const RequestContext& context) {
-    if (context.limits == nullptr)
-        return {};
-    return [&limits = *context.limits, limited = context.limited] {
-        return limits.frame(limited, std::chrono::steady_clock::now());
-    };
-}
-
 WebSocketActions actions_on(Api& api, const std::string& id, const std::string& by) {
     WebSocketActions actions;
     actions.message = [&api, id, by](std::string content, std::string key, Manager::MessageReply when,

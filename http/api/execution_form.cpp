@@ -49,9 +49,13 @@ void read_run_limits(ObjectReader& reader, std::uint32_t max_memory_mb, const sa
     request.cpu_percent = limits.cpu_percent;
 }
 
+/// Texts of schemas that were split off, in their order; null: they are in the body.
+using SplitSchemas = std::vector<std::string>*;
+
 /// A tool of the caller, or, where its name is one of `own`, a policy for that tool of the sandbox.
-void read_tools(ObjectReader& reader, const std::vector<std::string>& own,
+void read_tools(ObjectReader& reader, const std::vector<std::string>& own, SplitSchemas schemas,
                 std::vector<execution::ToolSpec>& tools) {
+    std::size_t next = 0;
     const Json* const list = reader.any("tools");
     if (list == nullptr)
         return;
@@ -62,8 +66,13 @@ void read_tools(ObjectReader& reader, const std::vector<std::string>& own,
         execution::ToolSpec spec;
         spec.name = one.string("name", execution::k_tool_name_bytes).value_or("");
         spec.description = one.string("description", execution::k_tool_description_bytes).value_or("");
-        if (const Json* const schema = one.object("inputSchema"))
+        const Json* const schema = one.object("inputSchema");
+        if (schema != nullptr && schemas == nullptr)
             spec.schema_json = schema->dump();
+        else if (schema != nullptr && next < schemas->size())
+            spec.schema_json = std::move((*schemas)[next++]);
+        else if (schema != nullptr)
+            one.fail(Error(Errc::internal, "The process that checks lost a schema."));
         spec.policy = read_policy(one).value_or(execution::Policy::deny);
         if (!one.failed() && spec.name.empty())
             one.fail("name", "the name of the tool");
@@ -129,26 +138,29 @@ execution::CallAnswer read_answer(ObjectReader& reader) {
     return answer;
 }
 
+base::Result<Json> parse_rest(const execution::SplitJson& body) {
+    base::JsonBudget budget = base::k_client_json;
+    return parse_json(body.rest, budget);
+}
+
 /// The members beside the value.
 base::Result<Json> rest_of(const execution::SplitJson& body) {
     if (body.rest.size() > k_max_answer_rest_bytes)
         return Error(Errc::invalid_field, "Beside `result`, an answer has " +
                                               std::to_string(k_max_answer_rest_bytes) + " bytes at most.");
-    return parse_json(body.rest);
+    return parse_rest(body);
 }
 
 /// In place of null.
 void put_value(execution::CallAnswer& answer, execution::SplitJson& body) {
-    if (!answer.result_json || !body.value)
+    if (!answer.result_json || body.values.empty())
         return;
-    answer.result_json = std::move(*body.value);
+    answer.result_json = std::move(body.values.front());
     answer.result_text = execution::CallAnswer::Text::checked;
 }
 
-}  // namespace
-
-base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of,
-                                            const sandbox::LimitChanges& ceilings) {
+base::Result<ExecuteForm> read_execute(const Json& body, SplitSchemas schemas, std::uint32_t max_memory_mb,
+                                       SandboxTools of, const sandbox::LimitChanges& ceilings) {
     ObjectReader reader(body);
     ExecuteForm form;
     execution::ExecutionRequest& request = form.request;
@@ -176,21 +188,47 @@ base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_
         request.attendance = execution::ExecutionRequest::Attendance::unattended;
     if (of == SandboxTools::offered)
         read_sandbox_tools(reader, form.sandbox_tools);
-    read_tools(reader, form.sandbox_tools, form.tools);
+    read_tools(reader, form.sandbox_tools, schemas, form.tools);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return form;
 }
 
-base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body) {
+base::Result<std::vector<execution::ToolSpec>> read_prompt(const Json& body, SplitSchemas schemas) {
     ObjectReader reader(body);
     std::vector<execution::ToolSpec> tools;
-    read_tools(reader, {}, tools);
+    read_tools(reader, {}, schemas, tools);
     if (!reader.failed() && !body.contains("tools"))
         reader.fail("tools", "an array of tools");
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return tools;
+}
+
+}  // namespace
+
+base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of,
+                                            const sandbox::LimitChanges& ceilings) {
+    return read_execute(body, nullptr, max_memory_mb, of, ceilings);
+}
+
+base::Result<ExecuteForm> read_execute_form(execution::SplitJson body, std::uint32_t max_memory_mb,
+                                            SandboxTools of, const sandbox::LimitChanges& ceilings) {
+    const auto rest = parse_rest(body);
+    if (rest.has_error())
+        return rest.error();
+    return read_execute(*rest, &body.values, max_memory_mb, of, ceilings);
+}
+
+base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body) {
+    return read_prompt(body, nullptr);
+}
+
+base::Result<std::vector<execution::ToolSpec>> read_prompt_form(execution::SplitJson body) {
+    const auto rest = parse_rest(body);
+    if (rest.has_error())
+        return rest.error();
+    return read_prompt(*rest, &body.values);
 }
 
 base::Result<execution::CallAnswer> read_call_answer(const Json& body) {

@@ -43,6 +43,11 @@ base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_
                                             const sandbox::LimitChanges& ceilings = {});
 /// `{tools}`. Errors: invalid_field, unknown_field.
 base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body);
+/// Bodies with tools that have more values than the loop parses: their schemas are split off, and the rest is
+/// read like a short body. Errors: as above, and body_too_large for the rest.
+base::Result<ExecuteForm> read_execute_form(execution::SplitJson body, std::uint32_t max_memory_mb,
+                                            SandboxTools of, const sandbox::LimitChanges& ceilings = {});
+base::Result<std::vector<execution::ToolSpec>> read_prompt_form(execution::SplitJson body);
 /// `{result | error: {message} | decision}`. Errors: as above.
 base::Result<execution::CallAnswer> read_call_answer(const Json& body);
 
@@ -51,6 +56,8 @@ base::Result<execution::CallAnswer> read_call_answer(const Json& body);
 inline bool is_long_answer(std::string_view text) {
     return text.size() > base::k_small_answer_bytes;
 }
+/// The bytes of a short one bound its values.
+inline constexpr base::JsonBudget k_short_answer_json{};
 inline constexpr std::string_view k_answer_value = "result";
 base::Result<execution::CallAnswer> read_call_answer(execution::SplitJson body);
 

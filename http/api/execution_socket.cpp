@@ -6,7 +6,7 @@ namespace atl::http {
 
 ExecutionSocket::ExecutionSocket(std::shared_ptr<execution::Execution> execution,
                                  execution::HeavyChecks* checks, std::uint64_t after, StreamLease place,
-                                 std::function<base::Result<void>()> admit_frame, base::SteadyTime expires_at)
+                                 AdmitFrame admit_frame, base::SteadyTime expires_at)
     : FrameSession({base::k_max_body_bytes, expires_at, std::move(admit_frame)}),
       place_(std::move(place)),
       follower_(std::move(execution)),
@@ -56,7 +56,7 @@ void ExecutionSocket::on_message(Opcode opcode, std::string_view payload) {
                      "frames are JSON text");
     if (checks_ != nullptr && is_long_answer(payload))
         return split(std::string(payload));
-    const auto json = parse_json(payload);
+    const auto json = parse(payload, k_short_answer_json);
     take(json.has_error() ? base::Result<ExecutionFrame>(json.error()) : read_execution_frame(*json));
 }
 

@@ -19,10 +19,9 @@ namespace atl::http {
 
 class ExecutionSocket final : public FrameSession {
   public:
-    /// `checks`: split long answers, and outlive this. Null: they are read here. `admit_frame`: as of
-    /// FrameSession::Options.
+    /// `checks`: split long answers, and outlive this. Null: they are read here.
     ExecutionSocket(std::shared_ptr<execution::Execution> execution, execution::HeavyChecks* checks,
-                    std::uint64_t after, StreamLease place, std::function<base::Result<void>()> admit_frame,
+                    std::uint64_t after, StreamLease place, AdmitFrame admit_frame,
                     base::SteadyTime expires_at);
 
   private:

@@ -120,15 +120,26 @@ Task<Result<void>> async_wait_for(RequestContext& context, const ExecutionPtr& e
     co_return Result<void>();
 }
 
-// The body and its JSON do not outlive this.
-Result<ExecuteForm> take_form_of(Api& api, RequestContext& context, SandboxTools of) {
+/// What `read` makes of the body, or of its parts where its tools have more values than the loop parses. The
+/// body and its JSON do not outlive this.
+template <class Form, class Read>
+Task<Result<Form>> async_take_form(Api& api, RequestContext& context, Read& read) {
     const auto body = context.json_body();
-    if (body.has_error())
-        return body.error();
-    auto form = read_execute_form(*body, api.executions->settings().max_memory_mb, of,
-                                  ceilings_for(context.principal, api.system.ceilings));
-    context.drop_body();
-    return form;
+    const bool is_split =
+        body.has_error() && body.error().code() == Errc::body_too_large && api.checks != nullptr;
+    if (body.has_error() && !is_split)
+        co_return body.error();
+    if (!is_split) {
+        Result<Form> form = read(*body);
+        context.drop_body();
+        co_return form;
+    }
+    // The user that the body names is not known yet.
+    const std::string user = context.principal.user_id.value_or(context.principal.limited_as);
+    auto parts = co_await async_split_body(api, context, user, execution::k_tools_member);
+    if (parts.has_error())
+        co_return parts.error();
+    co_return read(std::move(*parts));
 }
 
 Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::string& sandbox_id) {
@@ -136,7 +147,12 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
     if (names.has_error())
         co_return names.error();
     const auto offered = sandbox_id.empty() ? SandboxTools::none : SandboxTools::offered;
-    auto form = take_form_of(api, context, offered);
+    auto read = [&](auto&& body) {
+        return read_execute_form(std::forward<decltype(body)>(body),
+                                 api.executions->settings().max_memory_mb, offered,
+                                 ceilings_for(context.principal, api.system.ceilings));
+    };
+    auto form = co_await async_take_form<ExecuteForm>(api, context, read);
     if (form.has_error())
         co_return form.error();
     auto wanted = wanted_of(api, context, std::move(*form), sandbox_id);
@@ -301,18 +317,15 @@ Task<Result<Response>> async_get_execution_events(Api& api, RequestContext& cont
 Task<Result<execution::CallAnswer>> async_read_answer(Api& api, RequestContext& context,
                                                       const ExecutionPtr& execution) {
     if (api.checks == nullptr || !is_long_answer(context.request.body)) {
-        const auto body = context.json_body();
+        const auto body = context.json_body(k_short_answer_json);
         if (body.has_error())
             co_return body.error();
         co_return read_call_answer(*body);
     }
     if (const auto awaited = execution->awaits_answer(context.param("callId")); awaited.has_error())
         co_return awaited.error();
-    auto text = context.take_json_text();
-    if (text.has_error())
-        co_return text.error();
     const std::string user = execution->user_id().value_or("");
-    auto parts = co_await async_split_answer(api, context, user, std::move(*text));
+    auto parts = co_await async_split_body(api, context, user, k_answer_value);
     if (parts.has_error())
         co_return parts.error();
     co_return read_call_answer(std::move(*parts));
@@ -344,14 +357,9 @@ Task<Result<Response>> async_open_execution(Api& api, RequestContext& context) {
     auto lease = context.stream_lease((*execution)->id());
     if (lease.has_error())
         co_return lease.error();
-    std::function<Result<void>()> admit;
-    if (context.limits != nullptr)
-        admit = [&limits = *context.limits, limited = context.limited] {
-            return limits.frame(limited, std::chrono::steady_clock::now());
-        };
     auto session =
         std::make_unique<ExecutionSocket>(*execution, api.checks, after->value_or(0), std::move(*lease),
-                                          std::move(admit), context.principal.expires_at);
+                                          frame_limit(context), context.principal.expires_at);
     co_return accept_handshake(context.request, std::move(session));
 }
 
@@ -404,18 +412,9 @@ Task<Result<Response>> async_list_executors(Api& api, RequestContext&) {
     co_return json_response(std::move(out));
 }
 
-// The body and its JSON do not outlive this.
-Result<std::vector<execution::ToolSpec>> take_prompt_form_of(RequestContext& context) {
-    const auto body = context.json_body();
-    if (body.has_error())
-        return body.error();
-    auto tools = read_prompt_form(*body);
-    context.drop_body();
-    return tools;
-}
-
 Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
-    const auto tools = take_prompt_form_of(context);
+    auto read = [](auto&& body) { return read_prompt_form(std::forward<decltype(body)>(body)); };
+    const auto tools = co_await async_take_form<std::vector<execution::ToolSpec>>(api, context, read);
     if (tools.has_error())
         co_return tools.error();
     const auto set = execution::ToolSet::make(*tools);

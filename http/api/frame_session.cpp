@@ -46,6 +46,18 @@ void write_rejection(std::string& out, const Error& error, std::string_view id) 
     write_frame(out, Opcode::text, text);
 }
 
+AdmitFrame frame_limit(const RequestContext& context) {
+    if (context.limits == nullptr)
+        return {};
+    return [&limits = *context.limits, limited = context.limited](std::size_t nodes) {
+        const auto now = std::chrono::steady_clock::now();
+        if (nodes == 0)
+            return limits.frame(limited, now);
+        limits.charge(limited, nodes, now);
+        return base::Result<void>();
+    };
+}
+
 FrameSession::FrameSession(Options options)
     : expires_at_(options.expires_at),
       admit_frame_(std::move(options.admit_frame)),
@@ -193,7 +205,7 @@ void FrameSession::read_frames(Connection& connection, const ServerState& state)
 bool FrameSession::admit() {
     if (!admit_frame_ || parser_.opcode() == Opcode::close)
         return true;
-    const auto admitted = admit_frame_();
+    const auto admitted = admit_frame_(0);
     if (admitted.has_value()) {
         over_limit_ = 0;
         return true;
@@ -221,6 +233,13 @@ void FrameSession::on_frame() {
         case Opcode::continuation:
             return;
     }
+}
+
+base::Result<Json> FrameSession::parse(std::string_view text, base::JsonBudget budget) const {
+    auto json = parse_json(text, budget);
+    if (admit_frame_ && budget.used > 0)
+        (void)admit_frame_(budget.used);
+    return json;
 }
 
 void FrameSession::close(CloseCode code, std::string_view word, std::string_view detail) {

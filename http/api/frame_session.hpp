@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "http/server/context.hpp"
 #include "http/server/server_state.hpp"
 #include "http/websocket/closing.hpp"
 #include "http/websocket/codec.hpp"
@@ -19,6 +20,12 @@
 #include "http/wire/message.hpp"
 
 namespace atl::http {
+
+/// Asked with 0 for each message and control frame but a close; an error refuses it. Told how many values the
+/// JSON of a message had, once it is parsed. Empty: there is no limit.
+using AdmitFrame = std::function<base::Result<void>(std::size_t nodes)>;
+/// Frames count as requests of the client that opened the WebSocket.
+AdmitFrame frame_limit(const RequestContext& context);
 
 class FrameSession : public Takeover {
   public:
@@ -29,9 +36,7 @@ class FrameSession : public Takeover {
         std::size_t message_bytes;
         /// When the client's credential expires: from then on no frame is obeyed. max: never.
         base::SteadyTime expires_at = base::SteadyTime::max();
-        /// Asked for each message and control frame but a close; an error refuses it. None: there is no
-        /// limit.
-        std::function<base::Result<void>()> admit_frame;
+        AdmitFrame admit_frame;
     };
     explicit FrameSession(Options options);
 
@@ -63,6 +68,8 @@ class FrameSession : public Takeover {
     std::string& out() noexcept { return out_; }
     const WebSocketParser& parser() const noexcept { return parser_; }
     void close(CloseCode code, std::string_view word, std::string_view detail = {});
+    /// The JSON of a message. Errors: as RequestContext::json_body().
+    base::Result<Json> parse(std::string_view text, base::JsonBudget budget = base::k_client_json) const;
     void give_place_back() { place_.release(); }
 
   private:
@@ -79,7 +86,7 @@ class FrameSession : public Takeover {
     base::Task<> async_end(Connection& connection, const ServerState& state);
 
     const base::SteadyTime expires_at_;
-    std::function<base::Result<void>()> admit_frame_;
+    AdmitFrame admit_frame_;
     WebSocketParser parser_;
     BodyBudget::Place place_;  // of a message that is not complete, or not used yet
     bool waited_for_place_ = false;

@@ -128,7 +128,7 @@ void ProcessSocket::take_output() {
 void ProcessSocket::on_message(Opcode opcode, std::string_view payload) {
     if (opcode == Opcode::binary)
         return on_input(payload);
-    const auto json = parse_json(payload);
+    const auto json = parse(payload);
     if (json.has_error())
         return write_rejection(out(), json.error());
     const auto frame = read_process_frame(*json);

@@ -22,9 +22,9 @@ namespace atl::http {
 class ProcessSocket final : public FrameSession, private sandbox::RunObserver {
   public:
     struct Calls {
-        std::function<void()> is_active;                  // input has come
-        std::function<base::Result<void>()> admit_frame;  // as of FrameSession::Options
-        std::function<void(int number)> is_signalled{};   // before a signal is sent; may be empty
+        std::function<void()> is_active;  // input has come
+        AdmitFrame admit_frame;
+        std::function<void(int number)> is_signalled{};  // before a signal is sent; may be empty
     };
 
     ProcessSocket(std::unique_ptr<conversation::Lease> lease, StreamLease place, Calls calls,

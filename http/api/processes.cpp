@@ -416,15 +416,6 @@ std::function<void(int)> forgetting(Api& api, const std::string& sandbox_id, con
     };
 }
 
-/// Frames count as requests of the client that opened the WebSocket.
-std::function<Result<void>()> frame_limit(const RequestContext& context) {
-    if (context.limits == nullptr)
-        return {};
-    return [&limits = *context.limits, limited = context.limited] {
-        return limits.frame(limited, std::chrono::steady_clock::now());
-    };
-}
-
 /// Waits for what ended the sandbox, if the connection to the guest broke: the socket is told of it.
 Task<void> async_cause_of(Api& api, RequestContext& context, const ProcessSocket& socket) {
     bool is_late = false;

@@ -53,11 +53,14 @@ Task<Result<std::string>> async_declare(Api& api, RequestContext& context, const
     co_return *declared;
 }
 
-Task<Result<execution::SplitJson>> async_split_answer(Api& api, RequestContext& context,
-                                                      const std::string& user, std::string text) {
+Task<Result<execution::SplitJson>> async_split_body(Api& api, RequestContext& context,
+                                                    const std::string& user, std::string_view key) {
+    auto text = context.take_json_text();
+    if (text.has_error())
+        co_return text.error();
     execution::HeavyChecks::Work work;
     auto split = [&](execution::HeavyChecks::Done<execution::SplitJson> done) {
-        work = api.checks->split(user, k_answer_value, std::move(text), std::move(done));
+        work = api.checks->split(user, key, std::move(*text), std::move(done));
     };
     co_return co_await context.async_reply<execution::SplitJson>(split);
 }

@@ -23,8 +23,10 @@ base::Task<base::Result<void>> async_verify(Api& api, RequestContext& context, c
 base::Task<base::Result<std::string>> async_declare(Api& api, RequestContext& context,
                                                     const std::string& user,
                                                     const std::vector<execution::ToolSpec>& specs);
-/// A long answer in two parts (execution_form.hpp). Errors: those of execution::HeavyChecks::split().
-base::Task<base::Result<execution::SplitJson>> async_split_answer(Api& api, RequestContext& context,
-                                                                  const std::string& user, std::string text);
+/// The body, split at the member `key` (execution_form.hpp). Errors: unsupported_media_type; those of
+/// execution::HeavyChecks::split().
+base::Task<base::Result<execution::SplitJson>> async_split_body(Api& api, RequestContext& context,
+                                                                const std::string& user,
+                                                                std::string_view key);
 
 }  // namespace atl::http

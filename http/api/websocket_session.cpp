@@ -58,7 +58,7 @@ void WebSocketSession::on_message(Opcode opcode, std::string_view payload) {
 }
 
 void WebSocketSession::on_text(std::string_view text) {
-    const auto json = parse_json(text);
+    const auto json = parse(text);
     if (json.has_error())
         return write_rejection(out(), json.error(), {});
     const std::string id = frame_id(*json).value_or("");
@@ -160,7 +160,8 @@ void WebSocketSession::accept(const conversation::TurnTicket& ticket, std::strin
 std::string WebSocketSession::find_id() const {
     if (parser().opcode() != Opcode::text || parser().payload().size() > base::k_searched_frame_bytes)
         return {};
-    const auto json = parse_json(parser().payload());
+    base::JsonBudget budget = base::k_client_json;
+    const auto json = parse_json(parser().payload(), budget);
     return json.has_error() ? std::string() : frame_id(*json).value_or("");
 }
 

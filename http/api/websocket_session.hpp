@@ -28,8 +28,7 @@ struct WebSocketActions {
         message;
     /// Replies with the turn that is interrupted, and the last event before that.
     std::function<void(Reply reply)> interrupt;
-    /// See FrameSession::Options.
-    std::function<base::Result<void>()> admit_frame;
+    AdmitFrame admit_frame;
 };
 
 class WebSocketSession final : public FrameSession {

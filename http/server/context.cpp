@@ -108,10 +108,13 @@ base::Result<void> RequestContext::check_json_type() const {
     return {};
 }
 
-base::Result<Json> RequestContext::json_body() const {
+base::Result<Json> RequestContext::json_body(base::JsonBudget budget) const {
     if (const auto checked = check_json_type(); checked.has_error())
         return checked.error();
-    return parse_json(request.body);
+    auto json = parse_json(request.body, budget);
+    if (limits != nullptr)
+        limits->charge(limited, budget.used, std::chrono::steady_clock::now());
+    return json;
 }
 
 base::Result<std::string> RequestContext::take_json_text() {

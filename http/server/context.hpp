@@ -61,8 +61,9 @@ class RequestContext {
     }
     MediaType accepts() const noexcept { return preferred_media(request.header("Accept")); }
 
-    /// The body as JSON. Errors: unsupported_media_type, invalid_utf8, invalid_json.
-    base::Result<Json> json_body() const;
+    /// The body as JSON, whose values count against the rates of the client. Errors: unsupported_media_type,
+    /// invalid_utf8, invalid_json; body_too_large: it is beyond `budget`.
+    base::Result<Json> json_body(base::JsonBudget budget = base::k_client_json) const;
     /// The same, where no body at all means `{}`.
     base::Result<Json> json_body_or_empty() const;
     /// The text of the body, unread, which is then nobody else's: of its place in the budget, see

@@ -176,6 +176,24 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("checker: schemas are split off a body with tools, and nothing else is") {
+    Worker worker;
+    using Texts = std::vector<std::string>;
+    const std::string tools = R"({"tools":[{"name":"a","inputSchema":{"b":[1, 2]}},{"inputSchema":7},3,)"
+                              R"({"inputSchema":{}}],"inputSchema":{"x":1}})";
+    CHECK(answer_of(worker, {"split", "tools", tools}) ==
+          Texts{"ok",
+                R"({"inputSchema":{"x":1},"tools":[{"inputSchema":{},"name":"a"},{"inputSchema":7},3,)"
+                R"({"inputSchema":{}}]})",
+                R"({"b":[1,2]})", "{}"});
+    for (const char* const no_list : {R"({"tools":null})", R"({"tools":"x"})", "[1]", R"({"code":""})"})
+        CHECK(answer_of(worker, {"split", "tools", no_list}) == Texts{"ok", no_list});
+    const std::string name(2 * execution::k_schema_limit_bytes, 'n');
+    const Texts cut = answer_of(worker, {"split", "tools", R"({"tools":[{"inputSchema":{")" + name + "\":1}}]}"});
+    REQUIRE(cut.size() == 3);
+    CHECK(cut[2].size() == execution::k_schema_limit_bytes + 1);
+}
+
 TEST_CASE("checker: its process splits the longest answers") {
     Bench bench;
     std::optional<base::Result<execution::SplitJson>> parts;
@@ -192,11 +210,10 @@ TEST_CASE("checker: its process splits the longest answers") {
     const auto whole = split(json);
     REQUIRE(whole.has_value());
     CHECK(whole->rest == R"({"result":null})");
-    REQUIRE(whole->value.has_value());
-    CHECK(*whole->value == json.substr(10, json.size() - 11));
+    CHECK(whole->values == std::vector{json.substr(10, json.size() - 11)});
     CHECK(split(json.substr(1)).error().code() == base::Errc::invalid_json);
     CHECK(split("\xff").error().code() == base::Errc::invalid_utf8);
-    CHECK_FALSE(split("{}")->value.has_value());
+    CHECK(split("{}")->values.empty());
 }
 
 TEST_CASE("checker: its process starts with the first work and has no system call to do anything else") {

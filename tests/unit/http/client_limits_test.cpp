@@ -42,6 +42,21 @@ int granted(int attempts, Take take) {
 
 }  // namespace
 
+TEST_CASE("the values of a request's JSON count for its address and its key, 256 as one more") {
+    ClientLimits limits(small());
+    const auto one = subject(limits, "203.0.113.9", "a key");
+    CHECK(limits.frame(one, k_now).has_value());
+    limits.charge(one, 255, k_now);
+    limits.charge(one, 2 * 256, k_now);
+    CHECK(granted(50, [&] { return limits.key_request(one, k_now); }) == 1);
+    CHECK(granted(50, [&] { return limits.request(one, k_now); }) == 5);
+    CHECK(granted(50, [&] { return limits.request(subject(limits, "203.0.113.10"), k_now); }) == 8);
+    // The server's own key, and who has no limits, pay nothing.
+    const auto own = subject(limits, "unix");
+    limits.charge(own, 1'000'000, k_now);
+    CHECK(granted(50, [&] { return limits.frame(own, k_now); }) == 50);
+}
+
 TEST_CASE("an address has two seconds of requests at once, then waits as it is told") {
     ClientLimits limits(small());
     const auto one = subject(limits, "203.0.113.9");

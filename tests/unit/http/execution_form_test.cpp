@@ -133,35 +133,56 @@ TEST_CASE("A frame of a client answers or cancels") {
 
 TEST_CASE("An answer that was split is read as it was, but for its value, which is not looked at") {
     using Text = execution::CallAnswer::Text;
-    const auto whole = http::read_call_answer(execution::SplitJson{R"({"result":null})", "[1,2]"});
+    const auto whole = http::read_call_answer(execution::SplitJson{R"({"result":null})", {"[1,2]"}});
     REQUIRE(whole.has_value());
     CHECK(whole->result_json == "[1,2]");
     CHECK(whole->result_text == Text::checked);
     const auto failed =
-        http::read_call_answer(execution::SplitJson{R"({"error":{"message":"no"}})", std::nullopt});
+        http::read_call_answer(execution::SplitJson{R"({"error":{"message":"no"}})", {}});
     REQUIRE(failed.has_value());
     CHECK(failed->error == "no");
     CHECK_FALSE(failed->result_json);
     for (const std::string rest :
          {R"({"result":null,"more":1})", R"({"result":null,"decision":"allow"})", "[1]", "no json"})
-        CHECK(http::read_call_answer(execution::SplitJson{rest, "1"}).has_error());
+        CHECK(http::read_call_answer(execution::SplitJson{rest, {"1"}}).has_error());
     // The longest message of an error fits, however it is escaped.
     const std::string message(16UL * 1024, '\x01');
     const http::Json error{{"error", {{"message", message}}}};
-    CHECK(http::read_call_answer(execution::SplitJson{error.dump(), std::nullopt})->error == message);
+    CHECK(http::read_call_answer(execution::SplitJson{error.dump(), {}})->error == message);
     const http::Json longer{{"error", {{"message", message + message}}}};
-    CHECK(http::read_call_answer(execution::SplitJson{longer.dump(), std::nullopt}).error().code() ==
+    CHECK(http::read_call_answer(execution::SplitJson{longer.dump(), {}}).error().code() ==
           base::Errc::invalid_field);
 
     const auto frame = http::read_execution_frame(
-        execution::SplitJson{R"({"type":"answer","callId":"c1","result":null,"id":4})", "\"long\""});
+        execution::SplitJson{R"({"type":"answer","callId":"c1","result":null,"id":4})", {"\"long\""}});
     REQUIRE(frame.has_value());
     CHECK(frame->call_id == "c1");
     CHECK(frame->id == "4");
     CHECK(frame->answer.result_json == "\"long\"");
     CHECK(frame->answer.result_text == Text::checked);
-    CHECK(http::read_execution_frame(execution::SplitJson{R"({"type":"cancel","result":null})", "1"})
+    CHECK(http::read_execution_frame(execution::SplitJson{R"({"type":"cancel","result":null})", {"1"}})
               .has_error());
+}
+
+TEST_CASE("Tools whose schemas were split off are read with them, in their order") {
+    const execution::SplitJson body{
+        R"({"code":"1","tools":[{"name":"a","inputSchema":{}},{"name":"b"},{"name":"c","inputSchema":{}}]})",
+        {R"({"type":"array"})", "{}"}};
+    const auto form = http::read_execute_form(body, 512, SandboxTools::none);
+    REQUIRE(form.has_value());
+    CHECK(form->tools[0].schema_json == R"({"type":"array"})");
+    CHECK(form->tools[1].schema_json.empty());
+    CHECK(form->tools[2].schema_json == "{}");
+    CHECK(http::read_prompt_form(execution::SplitJson{R"({"tools":[{"name":"a","inputSchema":{}}]})", {}})
+              .error()
+              .code() == base::Errc::internal);
+    // The rest has the bounds of any body.
+    std::string many = R"({"code":"1","tools":[{})";
+    for (std::size_t i = 0; i < base::k_max_json_nodes; ++i)
+        many += ",{}";
+    CHECK(http::read_execute_form(execution::SplitJson{many + "]}", {}}, 512, SandboxTools::none)
+              .error()
+              .code() == base::Errc::body_too_large);
 }
 
 }  // namespace execution_form_test

@@ -21,6 +21,34 @@ TEST_CASE("JSON nested 100,000 deep is refused without recursion") {
     CHECK_FALSE(parse_json(std::string(depth + 1, '[') + std::string(depth + 1, ']')).has_value());
 }
 
+TEST_CASE("JSON within a budget ends at the first value or member beyond it") {
+    using atl::base::JsonBudget;
+    const auto refused_at = [](const std::string& text, JsonBudget budget) {
+        const auto read = parse_json(text, budget);
+        CHECK((read.has_value() || read.error().code() == Errc::body_too_large));
+        return std::pair(read.has_error(), budget.used);
+    };
+    CHECK(refused_at(R"([1,"a",{"k":null}])", {5, 1}) == std::pair(false, std::size_t{5}));
+    for (const char* const value : {"1", "-1", "1.5", "true", "null", "\"s\"", "{}", "[]"}) {
+        INFO(value);
+        std::string text = "[1,2,3";
+        for (int i = 0; i < 100'000; ++i)
+            text.append(",").append(value);
+        // What follows is not looked at: it is no JSON at all.
+        CHECK(refused_at(text + " x", {4, 4}) == std::pair(true, std::size_t{5}));
+    }
+    std::string members = "{\"m\":0";
+    for (int i = 1; i < 1024; ++i)
+        members += ",\"m" + std::to_string(i) + "\":0";
+    CHECK(refused_at(members + "}", atl::base::k_client_json) == std::pair(false, std::size_t{1025}));
+    CHECK(refused_at(members + ",\"one more\":0}", atl::base::k_client_json).first);
+    // The arguments of a program are as many as they ever were.
+    std::string argv = R"({"argv":["a")";
+    for (int i = 1; i < 4096; ++i)
+        argv += ",\"a\"";
+    CHECK_FALSE(refused_at(argv + "]}", atl::base::k_client_json).first);
+}
+
 TEST_CASE("what is not JSON is refused with its place") {
     for (const char* text :
          {"", " ", "{", "{]", "nul", "{\"a\":1,}", "'a'", "1 2", "{\"a\":1}x", "NaN", "\"\\ud800\""}) {

@@ -41,8 +41,24 @@ TEST_CASE("a bucket grants its burst, then one an interval, and says how long to
     CHECK(granted(limiter, 2, now + 10s, 20) == 5);
 }
 
+TEST_CASE("what an action cost more is waited for before the next one") {
+    RateLimiter limiter({100ms, 5}, 10);
+    const base::SteadyTime now{1h};
+    CHECK(limiter.take(1, now) == k_granted);
+    limiter.charge(1, 2, now);
+    CHECK(granted(limiter, 1, now, 20) == 2);
+    limiter.charge(1, 30, now);
+    CHECK(limiter.take(1, now) == 3100ms);
+    CHECK(granted(limiter, 1, now + 3s, 20) == 0);
+    CHECK(granted(limiter, 1, now + 3100ms, 20) == 1);
+    CHECK(granted(limiter, 2, now, 20) == 5);
+    limiter.charge(3, 0, now);
+    CHECK(limiter.entries() == 2);
+}
+
 TEST_CASE("no rate is no limit and no memory") {
     RateLimiter limiter({}, 10);
+    limiter.charge(1, 1000, {});
     CHECK(granted(limiter, 1, {}, 1000) == 1000);
     CHECK(limiter.entries() == 0);
 }

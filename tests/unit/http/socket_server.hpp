@@ -129,6 +129,7 @@ class SocketRoutes {
     std::size_t interrupts = 0;
     std::optional<base::Error> refusal;  // of messages and interrupts
     std::optional<int> frames_left;      // that are admitted; nothing: all
+    std::size_t frame_nodes = 0;         // that frames were charged for
     bool hold_replies = false;
     http::WebSocketActions::Reply held;
     conversation::TurnTicket ticket{7, 41, false};  // of what is accepted
@@ -159,8 +160,9 @@ class SocketRoutes {
             else
                 reply(self.answer());
         };
-        actions.admit_frame = [&self]() -> base::Result<void> {
-            if (self.frames_left && --*self.frames_left < 0)
+        actions.admit_frame = [&self](std::size_t nodes) -> base::Result<void> {
+            self.frame_nodes += nodes;
+            if (nodes == 0 && self.frames_left && --*self.frames_left < 0)
                 return base::Error(base::Errc::too_many_requests, "Wait.", std::chrono::seconds(1));
             return {};
         };

@@ -205,6 +205,20 @@ TEST_CASE("A frame over the limit is refused with its id, unless it is long") {
     CHECK(rejection(client)["code"] == "too_many_requests");
 }
 
+TEST_CASE("A frame with more JSON than the server parses is refused, and its values count") {
+    SocketServer server;
+    auto client = server.open();
+    std::string text = R"({"type":"message","content":[)";
+    for (std::size_t i = 0; i < base::k_max_json_nodes; ++i)
+        text += "0,";
+    client.send_text(text + "0]}");
+    CHECK(rejection(client)["code"] == "body_too_large");
+    CHECK(server.on_loop([&] { return server.frame_nodes; }) == base::k_max_json_nodes + 1);
+    client.send_text(R"({"type":"message","content":"x"})");
+    CHECK(server.eventually([&] { return server.contents.size() == 1; }));
+    CHECK(server.on_loop([&] { return server.frame_nodes; }) == base::k_max_json_nodes + 4);
+}
+
 TEST_CASE("A frame that is one too many is refused by name, and who goes on is cut off") {
     SocketServer server;
     auto client = server.open();

@@ -1,0 +1,70 @@
+// Work whose cost grows with something else than its number: one client sends what is short and takes long.
+// The control of each attack is the same input within the bound: it reaches the work.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/isolation/lab.hpp"
+
+namespace cost_test {
+
+using namespace atl::test;
+
+namespace {
+
+/// A list of `count` times `value`.
+std::string list_of(std::size_t count, const char* value) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < count; ++i)
+        text.append(i == 0 ? "" : ",").append(value);
+    return text + "]";
+}
+
+std::string object_of(std::size_t count) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < count; ++i)
+        text.append(i == 0 ? "\"" : ",\"").append(std::to_string(i)).append("\":0");
+    return text + "}";
+}
+
+}  // namespace
+
+TEST_CASE("JSON of many small values is refused by each route before it is parsed", "[redteam]") {
+    Lab lab;
+    Sandbox greedy(lab);
+    const std::string conversation = "/v1/conversations/" + greedy.id();
+    const std::string sandbox = "/v1/sandboxes/" + greedy.sandbox_id();
+    const std::pair<const char*, std::string> routes[] = {{"POST", "/v1/conversations"},
+                                                          {"PATCH", conversation},
+                                                          {"POST", conversation + "/messages"},
+                                                          {"POST", conversation + "/tokens"},
+                                                          {"POST", "/v1/sandboxes"},
+                                                          {"POST", sandbox + "/exec"},
+                                                          {"POST", sandbox + "/processes"},
+                                                          {"POST", sandbox + "/tokens"},
+                                                          {"POST", "/v1/execute"}};
+    const auto answer = [&](const auto& route, const std::string& value) {
+        const std::string body = "{\"surprise\":" + value + "}";
+        return code_of(lab.api.http().request(route.first, route.second, body));
+    };
+    for (const auto& route : routes) {
+        INFO(route.first << ' ' << route.second);
+        CHECK(answer(route, list_of(8'000, "{}")) == "unknown_field");
+        CHECK(answer(route, object_of(1'000)) == "unknown_field");
+        CHECK(answer(route, list_of(340'000, "{}")) == "body_too_large");
+        CHECK(answer(route, list_of(500'000, "0")) == "body_too_large");
+        CHECK(answer(route, object_of(90'000)) == "body_too_large");
+    }
+}
+
+TEST_CASE("Tools with more values than the server parses itself are read by another process", "[redteam]") {
+    Lab lab;
+    const auto declare = [&](const std::string& values) {
+        return lab.api.http().request(
+            "POST", "/v1/executors/prompt",
+            R"({"tools":[{"name":"pick","inputSchema":{"enum":)" + values + "}}]}");
+    };
+    CHECK(declare(list_of(7'000, "1")).status == 200);
+    CHECK(declare(list_of(20'000, "1")).status == 200);
+    CHECK(code_of(declare(list_of(300'000, "{}"))) == "invalid_field");
+}
+
+}  // namespace cost_test
