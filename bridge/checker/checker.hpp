@@ -1,8 +1,8 @@
 // The server's end of the process atoll-checker (README.md): work of all users, one piece at a time, users in
 // turn. The process is started when the first work comes. If it dies, or sends what nobody asked for, it is
-// killed, and its piece of work is tried once more by another process; then that work fails. If it does not
-// answer within base::k_checker_deadline, both attempts together, it is killed and the work fails at once.
-// The next piece of work starts another process. Invariants: no call here waits for the process; callbacks
+// killed, and its piece of work is tried once more by another process; then that work fails. If it takes more
+// than base::k_checker_processor_time, or does not answer within base::k_checker_deadline, both attempts
+// together, it is killed and the work fails at once. The next piece of work starts another process. Invariants: no call here waits for the process; callbacks
 // come from the loop, never from inside a call, and never after close() or the end of this.
 #pragma once
 
@@ -31,6 +31,7 @@ namespace atl::bridge::checker {
 struct CheckerConfig {
     std::filesystem::path program;  // atoll-checker
     base::Millis deadline = base::k_checker_deadline;
+    base::Millis processor_time = base::k_checker_processor_time;
     // How much of the clients' work may wait. Work of runs is never refused: each run has two pieces here at
     // most, and the answers of a sandbox to its open calls.
     std::size_t waiting_per_user = base::k_checker_waiting_per_user;
@@ -90,6 +91,8 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     bool has_room(const std::string& user, std::size_t size) const;
     void drop(std::uint64_t key);
     void send_next();
+    void watch_time(base::Millis delay);
+    base::Millis used_time() const;
     void send();
     void send_again();
     base::Result<void> start_process();
@@ -116,6 +119,7 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     pid_t pid_ = -1;
     base::TimerId deadline_ = 0;
     base::SteadyTime sent_at_{};
+    base::Millis used_before_{0};  // processor time of the process, when its work was sent
     base::Histogram durations_{base::k_task_bounds};
     std::uint64_t deaths_ = 0;
     std::uint64_t timeouts_ = 0;

@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,14 +32,21 @@ namespace {
 struct Work {
     const Patterns* patterns = nullptr;
     std::size_t steps = 0;
+    std::size_t compared = k_check_compared_nodes;
     std::size_t errors = 0;
     std::size_t depth = 0;
-    std::size_t unique_cost = 0;  // of one uniqueItems
 
     void spend(std::size_t cost) {
         if (cost > steps)
             throw TooMuchWork();
         steps -= cost;
+    }
+    /// A comparison is about to visit so many nodes.
+    void compare(std::size_t nodes) {
+        if (nodes > compared)
+            throw TooMuchWork();
+        compared -= nodes;
+        spend(nodes);
     }
 };
 thread_local Work* t_work = nullptr;
@@ -64,7 +73,7 @@ struct Constraint;
 }
 namespace atl::execution {
 namespace {
-std::size_t cost_of(const valijson::constraints::Constraint& constraint, const Work& work);
+std::size_t cost_of(const valijson::constraints::Constraint& constraint);
 }
 }  // namespace atl::execution
 
@@ -116,7 +125,7 @@ auto bind(Callback callback, Placeholder, Visitor visitor) {
     return [callback, visitor](const valijson::constraints::Constraint& constraint) {
         auto& work = *atl::execution::t_work;
         const atl::execution::Deeper deeper(work);
-        work.spend(atl::execution::cost_of(constraint, work));
+        work.spend(atl::execution::cost_of(constraint));
         return callback(constraint, visitor);
     };
 }
@@ -125,6 +134,8 @@ auto bind(Callback callback, Placeholder, Visitor visitor) {
 // Without this valijson aborts the process at a malformed schema.
 #define VALIJSON_USE_EXCEPTIONS 1
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/constraint_builder.hpp>
+#include <valijson/constraints/concrete_constraints.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
 #include <valijson/validation_results.hpp>
@@ -138,18 +149,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::size_t cost_of(const valijson::constraints::Constraint& constraint, const Work& work) {
+std::size_t cost_of(const valijson::constraints::Constraint& constraint) {
     namespace vc = valijson::constraints;
     std::size_t members = 0;
     const auto count = [&members](const auto&...) {
         ++members;
         return true;
     };
-    if (typeid(constraint) == typeid(vc::UniqueItemsConstraint))
-        return 1 + work.unique_cost;
-    if (const auto& type = typeid(constraint); type == typeid(vc::EnumConstraint))
-        static_cast<const vc::EnumConstraint&>(constraint).applyToValues(count);
-    else if (type == typeid(vc::RequiredConstraint))
+    if (const auto& type = typeid(constraint); type == typeid(vc::RequiredConstraint))
         static_cast<const vc::RequiredConstraint&>(constraint).applyToRequiredProperties(count);
     else if (type == typeid(vc::PropertiesConstraint))
         static_cast<const vc::PropertiesConstraint&>(constraint).applyToProperties(count);
@@ -158,23 +165,129 @@ std::size_t cost_of(const valijson::constraints::Constraint& constraint, const W
     return 1 + members / 4;
 }
 
-struct Shape {
-    std::size_t longest_array = 0;
-    std::size_t key_bytes = 0;  // the greatest sum of names on the way to a value
-};
-
-/// `value` is at most k_arguments_depth deep.
-void measure(const Json& value, std::size_t key_bytes, Shape& shape) {
-    shape.key_bytes = std::max(shape.key_bytes, key_bytes);
-    if (value.is_array())
-        shape.longest_array = std::max(shape.longest_array, value.size());
+/// The greatest sum of names on the way to a value. `value` is at most k_arguments_depth deep.
+std::size_t names_bytes(const Json& value) {
+    std::size_t most = 0;
     if (value.is_object())
         for (const auto& [key, each] : value.items())
-            measure(each, key_bytes + key.size(), shape);
+            most = std::max(most, key.size() + names_bytes(each));
     else if (value.is_array())
         for (const Json& each : value)
-            measure(each, key_bytes, shape);
+            most = std::max(most, names_bytes(each));
+    return most;
 }
+
+using valijson::adapters::Adapter;
+
+void append_string(std::string& out, const std::string& text, Work& work) {
+    work.compare(text.size() / k_compared_bytes_a_node);
+    out.append("\"").append(std::to_string(text.size())).append(":").append(text);
+}
+
+/// Appends text that is the same for equal values, and for no others. False: it has more than `most` bytes,
+/// and is not whole.
+bool append_text(std::string& out, const Adapter& value, std::size_t most, Work& work) {
+    work.compare(1);
+    if (value.isNull() || value.isBool()) {
+        out += value.isNull() ? 'n' : value.asBool() ? 't' : 'f';
+    } else if (value.isNumber()) {
+        char digits[32];
+        const double number = value.getNumber() + 0.0;  // -0 is 0
+        out.append("#").append(digits, std::to_chars(digits, std::end(digits), number).ptr);
+    } else if (value.isString()) {
+        append_string(out, value.asString(), work);
+    } else if (value.isArray()) {
+        out += '[';
+        value.applyToArray([&](const Adapter& each) { return append_text(out, each, most, work); });
+        out += ']';
+    } else {
+        out += '{';
+        value.applyToObject([&](const std::string& key, const Adapter& each) {
+            append_string(out, key, work);
+            return append_text(out, each, most, work);
+        });
+        out += '}';
+    }
+    return out.size() <= most;
+}
+
+/// The values of an `enum` or a `const`, as texts.
+struct Texts {
+    std::unordered_set<std::string> all;
+    std::size_t longest = 0;
+};
+
+/// In place of valijson's own: they compare each pair of values, and count nothing.
+template <class Derived>
+class CountedConstraint : public valijson::constraints::PolyConstraint {
+    valijson::constraints::Constraint* cloneInto(void* at) const override {
+        return ::new (at) Derived(static_cast<const Derived&>(*this));
+    }
+    std::size_t sizeOf() const override { return sizeof(Derived); }
+};
+
+class OneOfTexts final : public CountedConstraint<OneOfTexts> {
+  public:
+    explicit OneOfTexts(std::shared_ptr<const Texts> texts) : texts_(std::move(texts)) {}
+    bool validate(const Adapter& target, const std::vector<std::string>& context,
+                  valijson::ValidationResults* results) const override {
+        std::string text;
+        if (append_text(text, target, texts_->longest, *t_work) && texts_->all.contains(text))
+            return true;
+        if (results != nullptr)
+            results->pushError(context, texts_->all.size() == 1
+                                            ? "is not the value that the schema has."
+                                            : "is none of the values that the schema lists.");
+        return false;
+    }
+
+  private:
+    std::shared_ptr<const Texts> texts_;
+};
+
+class UniqueTexts final : public CountedConstraint<UniqueTexts> {
+  public:
+    bool validate(const Adapter& target, const std::vector<std::string>& context,
+                  valijson::ValidationResults* results) const override {
+        if (!target.isArray())
+            return true;
+        std::unordered_map<std::string, std::size_t> seen;
+        std::string twice;
+        std::size_t index = 0;
+        target.applyToArray([&](const Adapter& each) {
+            std::string text;
+            append_text(text, each, SIZE_MAX, *t_work);
+            const auto [first, is_new] = seen.emplace(std::move(text), index);
+            if (!is_new)
+                twice = "Elements at indexes #" + std::to_string(first->second) + " and #" +
+                        std::to_string(index) + " violate uniqueness constraint.";
+            ++index;
+            return is_new;
+        });
+        if (!twice.empty() && results != nullptr)
+            results->pushError(context, twice);
+        return twice.empty();
+    }
+};
+
+class EnumBuilder final : public valijson::ConstraintBuilder {
+    valijson::constraints::Constraint* make(const Adapter& values) const override {
+        Work work{.steps = SIZE_MAX, .compared = SIZE_MAX};
+        auto texts = std::make_shared<Texts>();
+        values.applyToArray([&](const Adapter& each) {
+            std::string text;
+            append_text(text, each, SIZE_MAX, work);
+            texts->longest = std::max(texts->longest, text.size());
+            texts->all.insert(std::move(text));
+            return true;
+        });
+        return new OneOfTexts(std::move(texts));
+    }
+};
+
+class UniqueBuilder final : public valijson::ConstraintBuilder {
+    valijson::constraints::Constraint* make(const Adapter&) const override { return new UniqueTexts; }
+};
 
 }  // namespace
 
@@ -185,7 +298,6 @@ struct ArgumentSchema::Compiled {
     std::size_t nodes = 0;
     bool of_array = false;
     bool of_one = false;  // not of each of any number of arguments
-    bool unique_items = false;
 
     /// Throws when `work` is used up.
     bool fits(const Json& value, Work& work, valijson::ValidationResults* results) const {
@@ -278,11 +390,13 @@ base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_with(std::st
         const auto type = root.find("type");
         compiled->of_array = type != root.end() && *type == "array";
         compiled->of_one = type != root.end() || root.contains("properties") || root.contains("required");
-        compiled->unique_items = inlined.unique_items;
         compiled->bytes = inlined.bytes;
         compiled->nodes = inlined.nodes;
         compiled->patterns = std::move(inlined.patterns);
         valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
+        for (const char* const key : {k_inlined_enum, k_inlined_const})
+            parser.addConstraintBuilder(key, new EnumBuilder);
+        parser.addConstraintBuilder(k_inlined_unique, new UniqueBuilder);
         const valijson::adapters::NlohmannJsonAdapter adapter(inlined.schema);
         parser.populateSchema(adapter, compiled->schema);
         return std::optional(ArgumentSchema(std::move(compiled)));
@@ -297,7 +411,8 @@ base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_with(std::st
 
 base::Result<void> ArgumentSchema::check(std::string_view tool, std::string_view args_json) const {
     const std::string name = base::excerpt(tool, 64);
-    Work work{&compiled_->patterns, k_check_steps + k_check_steps_per_byte * args_json.size()};
+    Work work{.patterns = &compiled_->patterns,
+              .steps = k_check_steps + k_check_steps_per_byte * args_json.size()};
     try {
         return compiled_->check(name, args_json, work, k_check_steps);
     } catch (const std::exception& fault) {
@@ -309,7 +424,7 @@ base::Result<ArgumentSchema::Checked> ArgumentSchema::check_within(std::string_v
                                                                    std::string_view args_json,
                                                                    std::size_t& steps) const {
     const std::string name = base::excerpt(tool, 64);
-    Work work{&compiled_->patterns, steps};
+    Work work{.patterns = &compiled_->patterns, .steps = steps};
     try {
         work.spend(1 + args_json.size() / k_bytes_parsed_a_step);
         const auto checked = compiled_->check(name, args_json, work, std::nullopt);
@@ -333,16 +448,11 @@ base::Result<void> ArgumentSchema::Compiled::check(const std::string& name, std:
     const Json args = Json::parse(args_json, nullptr, false);
     if (!args.is_array())
         return schema_refusal(name + ": the arguments are not a JSON array");
-    Shape shape;
-    measure(args, 0, shape);
-    if (shape.key_bytes > k_argument_names_bytes)
+    if (names_bytes(args) > k_argument_names_bytes)
         return schema_refusal(name + ": the names on the way to a value have more than 8 KiB");
-    if (unique_items && shape.longest_array > k_unique_items)
-        return schema_refusal(name + ": uniqueItems is not checked in arrays of more than 2000 items");
     if (!of_array && of_one && args.size() > 1)
         return schema_refusal(name + ": takes one object, not " + std::to_string(args.size()) +
                               " positional arguments");
-    work.unique_cost = shape.longest_array * shape.longest_array / 32;
     const Json none = Json::object();
     const bool is_whole = of_array || args.empty();
     for (std::size_t i = 0; i < (is_whole ? 1 : args.size()); ++i) {

@@ -81,7 +81,7 @@ class Inliner {
         return out;
     }
     InlinedSchema take(Json whole) {
-        return {std::move(whole), std::move(patterns_), bytes_, nodes_, unique_items_};
+        return {std::move(whole), std::move(patterns_), bytes_, nodes_};
     }
 
   private:
@@ -149,10 +149,16 @@ class Inliner {
                 pattern(value.get<std::string>(), place);
                 [[fallthrough]];
             case Kind::value:
-                // valijson takes the text "true" for true.
-                unique_items_ = unique_items_ || (key == "uniqueItems" && value != false);
                 copied(value, place);
-                out[key] = key == "multipleOf" ? divisor(value, place) : value;
+                if (key == "uniqueItems")
+                    unique(out, value, place);
+                else if (key == "enum" && !value.is_array())
+                    refuse_schema(place, "an array of values is meant");
+                else if (key == "enum" || key == "const")
+                    out[key == "enum" ? k_inlined_enum : k_inlined_const] =
+                        key == "enum" ? value : Json::array({value});
+                else
+                    out[key] = key == "multipleOf" ? divisor(value, place) : value;
                 return;
             case Kind::schema:
                 out[key] = schema(value, place, is_part);
@@ -187,6 +193,14 @@ class Inliner {
         for (std::size_t i = 0; i < from.size(); ++i)
             out.push_back(schema(from[i], pointer_step(place, std::to_string(i)), is_part));
         return out;
+    }
+
+    /// The texts "true" and "false" are taken for what they say.
+    static void unique(Json& out, const Json& value, const std::string& place) {
+        if (value == true || value == "true")
+            out[k_inlined_unique] = true;
+        else if (value != false && value != "false")
+            refuse_schema(place, "true or false is meant");
     }
 
     /// As a double: with a whole number valijson divides by 0 and cuts the fraction off what it checks.
@@ -256,7 +270,6 @@ class Inliner {
     Patterns patterns_;
     std::size_t nodes_ = 0;
     std::size_t bytes_ = 0;
-    bool unique_items_ = false;
 };
 
 }  // namespace

@@ -17,6 +17,12 @@ namespace atl::execution {
 
 using Patterns = std::unordered_map<std::string, std::shared_ptr<const re2::RE2>>;
 
+// Keywords whose comparisons are counted have other names once they are copied; the value of `const` is a list
+// of one.
+inline constexpr const char* k_inlined_enum = "atoll enum";
+inline constexpr const char* k_inlined_const = "atoll const";
+inline constexpr const char* k_inlined_unique = "atoll uniqueItems";
+
 /// invalid_field, at most 512 bytes.
 base::Error schema_refusal(const std::string& text);
 /// A JSON pointer with one more step.
@@ -34,7 +40,6 @@ struct InlinedSchema {
     Patterns patterns;
     std::size_t bytes = 0;  // of names and values, 8 more for each
     std::size_t nodes = 0;  // schemas
-    bool unique_items = false;
 };
 
 /// Takes what it uses from `work`. Patterns get `pattern_memory_bytes` each, k_pattern_memory_bytes at most.

@@ -16,13 +16,15 @@ inline constexpr std::size_t k_pattern_memory_bytes = 1024 * 1024;  // of each, 
 inline constexpr int k_pattern_instructions = 4'000;                // of each, as RE2 counts them
 inline constexpr std::size_t k_arguments_depth = 128;
 inline constexpr std::size_t k_argument_names_bytes = 8 * 1024;  // of all objects around a value
-// An array where uniqueItems is used: its cost is quadratic.
-inline constexpr std::size_t k_unique_items = 2'000;
-// Of one check: keywords evaluated (a long enum, text against a pattern and uniqueItems count more), and how
+// Of one check: keywords evaluated (text against a pattern, and values that are compared, count more), and how
 // many of them within each other, which bounds the stack.
 inline constexpr std::size_t k_check_steps = 100'000;
 inline constexpr std::size_t k_check_steps_per_byte = 4;  // of the arguments, added
 inline constexpr std::size_t k_check_depth = 512;
+// Values that comparisons (enum, const, uniqueItems) of one check visit, each a step, too; so many bytes of
+// text are one more. Counted before the visit. About 50 ms.
+inline constexpr std::size_t k_check_compared_nodes = 512UL * 1024;
+inline constexpr std::size_t k_compared_bytes_a_node = 64;
 
 // Of compiling one, as compile_within() counts it; the other bounds allow a third of it.
 inline constexpr std::size_t k_compile_work = 8UL * 1024 * 1024;

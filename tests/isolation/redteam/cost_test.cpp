@@ -1,8 +1,10 @@
 // Work whose cost grows with something else than its number: one client sends what is short and takes long.
 // The control of each attack is the same input within the bound: it reaches the work.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/isolation/lab.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace cost_test {
 
@@ -28,7 +30,7 @@ std::string object_of(std::size_t count) {
 }  // namespace
 
 TEST_CASE("JSON of many small values is refused by each route before it is parsed", "[redteam]") {
-    Lab lab;
+    Lab lab(Privilege::as_started);
     Sandbox greedy(lab);
     const std::string conversation = "/v1/conversations/" + greedy.id();
     const std::string sandbox = "/v1/sandboxes/" + greedy.sandbox_id();
@@ -56,7 +58,7 @@ TEST_CASE("JSON of many small values is refused by each route before it is parse
 }
 
 TEST_CASE("Tools with more values than the server parses itself are read by another process", "[redteam]") {
-    Lab lab;
+    Lab lab(Privilege::as_started);
     const auto declare = [&](const std::string& values) {
         return lab.api.http().request(
             "POST", "/v1/executors/prompt",
@@ -65,6 +67,37 @@ TEST_CASE("Tools with more values than the server parses itself are read by anot
     CHECK(declare(list_of(7'000, "1")).status == 200);
     CHECK(declare(list_of(20'000, "1")).status == 200);
     CHECK(code_of(declare(list_of(300'000, "{}"))) == "invalid_field");
+}
+
+TEST_CASE("Comparisons of a call's arguments end at their bound, and the process that checks goes on", "[redteam]") {
+    Lab lab(Privilege::as_started);
+    const Json executors = lab.api.call(200, "GET", "/v1/executors");
+    if (std::ranges::none_of(executors["executors"],
+                             [](const Json& one) { return one["available"] == true; }))
+        SKIP("no engine of code mode is installed: scripts/setup --executors");
+    // What became of a call with 30,000 items, which the schema compares so often.
+    const auto call = [&](int times) {
+        Json all = Json::array();
+        for (int i = 0; i < times; ++i)
+            all.push_back({{"uniqueItems", true}});
+        const Json schema{{"properties", {{"a", {{"allOf", all}}}}}};
+        const Json body{{"code", "try { await codemode.pick({ a: Array.from({ length: 30000 }, (_, i) => i) }) }"
+                                 " catch (error) { return error.message }"},
+                        {"tools", {{{"name", "pick"}, {"inputSchema", schema}}}},
+                        {"detached", true}};
+        const Json begun = lab.api.call(202, "POST", "/v1/execute", body.dump());
+        const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
+        std::string seen;
+        CHECK(eventually([&] {
+            seen = lab.api.call(200, "GET", path + "/events").dump();
+            return seen.find("\"call\"") != std::string::npos || seen.find("\"result\"") != std::string::npos;
+        }));
+        return seen;
+    };
+    CHECK(call(1).find("more work than") == std::string::npos);
+    CHECK(call(60).find("more work than") != std::string::npos);
+    const std::string metrics = lab.api.http().request("GET", "/metrics").body;
+    CHECK(metrics.find("atoll_helper_timeouts_total{task=\"check\"} 0") != std::string::npos);
 }
 
 }  // namespace cost_test

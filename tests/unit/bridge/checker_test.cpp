@@ -16,6 +16,7 @@
 #include "bridge/checker/worker.hpp"
 #include "core/base/limits.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/server_process.hpp"
 
 namespace checker_test {
 
@@ -353,6 +354,20 @@ TEST_CASE("checker: work that takes too long ends, and the next has another proc
         CHECK(bench.checker->timeouts() >= 1);
         CHECK(bench.checker->pid() == -1);
     }
+}
+
+TEST_CASE("checker: work that uses up its processor time ends, however long others are waited for") {
+    test::TempDir dir;
+    const std::filesystem::path spinning = dir.path() / "spins";
+    std::ofstream(spinning) << "#!/bin/sh\nwhile :; do :; done\n";
+    std::filesystem::permissions(spinning, std::filesystem::perms::owner_all);
+    Bench bench({.program = spinning, .processor_time = base::Millis{50}});
+    Outcome slow;
+    const auto work = bench.ask(slow);
+    REQUIRE(bench.loop.run_until([&] { return slow.has_value(); }));
+    REQUIRE(slow->has_error());
+    CHECK(slow->error().code() == base::Errc::deadline_exceeded);
+    CHECK(bench.checker->timeouts() == 1);
 }
 
 TEST_CASE("checker: users take turns, and the clients of one have so much waiting at most") {

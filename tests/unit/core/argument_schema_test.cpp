@@ -89,19 +89,79 @@ TEST_CASE("The fragment of a $ref is percent-decoded before it is followed") {
     CHECK(has(compile_fault(R"({"$ref":"#/definitions/%ff","definitions":{"a":{}}})"), "names nothing"));
 }
 
-TEST_CASE("A uniqueItems that is false does not bound how long an array may be") {
+TEST_CASE("Items are unique by what they are, in arrays of any length") {
     std::string items = "[0";
-    for (int i = 1; i <= 2000; ++i)
+    for (int i = 1; i <= 50'000; ++i)
         items += "," + std::to_string(i);
     const auto list = [](const std::string& unique) {
         return R"({"properties":{"a":{"type":"array","uniqueItems":)" + unique + "}}}";
     };
     CHECK(fault(list("false"), R"([{"a":)" + items + "]}]").empty());
     CHECK(fault(list("false"), R"([{"a":[1,1]}])").empty());
-    for (const char* const unique : {"true", "\"true\""})
-        CHECK(has(fault(list(unique), R"([{"a":)" + items + "]}]"), "more than 2000 items"));
-    CHECK(has(fault(list("true"), R"([{"a":[1,1]}])"), "args[0]/a"));
+    for (const char* const unique : {"true", "\"true\""}) {
+        CHECK(fault(list(unique), R"([{"a":)" + items + "]}]").empty());
+        CHECK(has(fault(list(unique), R"([{"a":)" + items + ",7]}]"), "args[0]/a: Elements at indexes #7 and"));
+    }
+    for (const char* const twice :
+         {"[1,1.0]", "[0,-0.0]", R"([{"a":1,"b":[2]},{"b":[2.0],"a":1}])", R"(["\u0041","A"])", "[null,null]"})
+        CHECK_FALSE(fault(list("true"), R"([{"a":)" + std::string(twice) + "}]").empty());
+    for (const char* const once :
+         {R"([1,"1",true,"t",null,"n",[],{},""])", R"([["a","b"],["a\"1:b"],["ab"]])", "[[1],[[1]],{\"1\":1}]"})
+        CHECK(fault(list("true"), R"([{"a":)" + std::string(once) + "}]").empty());
+    CHECK(fault(list("true"), R"([{"a":7}])").find("unique") == std::string::npos);
     CHECK_FALSE(compile_fault(list("1")).empty());
+}
+
+TEST_CASE("A value is one of an enum, or a const, if it equals one of them") {
+    const std::string list = R"({"enum":[1,"a",{"b":[true,null]},[]]})";
+    for (const char* const one : {"1", "1.0", "\"a\"", R"({"b":[true,null]})", "[]"})
+        CHECK(fault(list, "[" + std::string(one) + "]").empty());
+    for (const char* const none : {"2", "\"1\"", "true", "\"\"", R"({"b":[true]})", "[[]]", "{}"})
+        CHECK(has(fault(list, "[" + std::string(none) + "]"), "args[0]: is none of the values"));
+    CHECK(fault(R"({"properties":{"k":{"const":{"a":1}}}})", R"([{"k":{"a":1.0}}])").empty());
+    CHECK(has(fault(R"({"properties":{"k":{"const":{"a":1}}}})", R"([{"k":{"a":2}}])"), "args[0]/k"));
+    CHECK(has(compile_fault(R"({"enum":7})"), "/enum: an array"));
+}
+
+TEST_CASE("Comparisons are counted by the values that they visit, before they visit them") {
+    using Checked = ArgumentSchema::Checked;
+    const auto steps_of = [](const std::string& schema, const std::string& args) {
+        std::size_t steps = 1'000'000;
+        const auto checked = ArgumentSchema::compile(schema)->check_within("tool", args, steps);
+        REQUIRE(checked.has_value());
+        CHECK(*checked == Checked::fits);
+        return 1'000'000 - steps;
+    };
+    const auto list_of = [](std::size_t count, const std::string& value) {
+        std::string text = "[" + value;
+        for (std::size_t i = 1; i < count; ++i)
+            text += "," + value;
+        return text + "]";
+    };
+    // A pair of long lists costs what is in them, and not what one step does.
+    const std::string unique = R"({"type":"array","items":{"uniqueItems":true}})";
+    const std::string pair = "[[" + list_of(10'000, "{}") + "," + list_of(10'001, "{}") + "]]";
+    CHECK(steps_of(unique, pair) > 20'000);
+    CHECK(steps_of(unique, pair) < 50'000);
+    // An enum costs as many values of what is compared as its longest has, however many it lists.
+    const std::string many = R"({"items":{"enum":)" + list_of(5'000, "[1]") + "}}";
+    const std::string schema = R"({"type":"array",)" + many.substr(1);
+    CHECK(steps_of(schema, list_of(100, "[1]")) < 1'500);
+    std::size_t steps = 1'000'000;
+    const std::string other = "[" + list_of(100'000, "1") + "]";
+    CHECK(ArgumentSchema::compile(schema)->check_within("tool", other, steps).has_error());
+    CHECK(1'000'000 - steps < 30'000);
+    // Text, too.
+    CHECK(steps_of(unique, "[[\"" + std::string(640'000, 'x') + "\"]]") > 90'000);
+    // Beyond the bound of all comparisons of a check it is refused.
+    std::string often = R"({"type":"array","items":{"allOf":[{"uniqueItems":true})";
+    for (int i = 0; i < 60; ++i)
+        often += R"(,{"uniqueItems":true})";
+    std::string numbers = "[0";
+    for (int i = 1; i < 10'000; ++i)
+        numbers += "," + std::to_string(i);
+    CHECK(has(fault(often + "]}}", "[" + numbers + "]]"), "more work"));
+    CHECK(fault(unique, "[" + numbers + "]]").empty());
 }
 
 TEST_CASE("References that double at each step are bounded") {
