@@ -194,10 +194,10 @@ Received HostMachine::receive(std::string_view json) {
         return violation("the first frame is not ready");
     if (state_ == State::ready)
         return violation("a frame before start");
-    return take(read_frame(json, start_.limits.max_value_bytes));
+    return take(read_frame(json, start_.limits.max_value_bytes), json.size());
 }
 
-Received HostMachine::take(RunnerFrame frame) {
+Received HostMachine::take(RunnerFrame frame, std::size_t frame_bytes) {
     if (state_ == State::broken)
         return violation("a frame after a violation");
     if (state_ == State::ended)
@@ -216,9 +216,9 @@ Received HostMachine::take(RunnerFrame frame) {
     if (run == nullptr || nonce == nullptr || *run != start_.run || *nonce != start_.nonce)
         return violation("a frame of another run or with a wrong nonce");
     if (*type == "log")
-        return take_log(frame);
+        return take_log(frame, frame_bytes);
     if (*type == "call")
-        return take_call(frame);
+        return take_call(frame, frame_bytes);
     if (*type == "result")
         return take_result(frame);
     return violation("a frame of an unknown type");
@@ -234,7 +234,13 @@ Received HostMachine::take_ready(const RunnerFrame& frame) {
     return Ready{*engine, *version};
 }
 
-Received HostMachine::take_log(RunnerFrame& frame) {
+bool HostMachine::has_paid(std::size_t frame_bytes, std::size_t passed_on_bytes) {
+    const std::size_t paid = passed_on_bytes + k_runner_envelope_bytes;
+    spare_bytes_ += frame_bytes - std::min(frame_bytes, paid);
+    return spare_bytes_ <= k_runner_spare_bytes;
+}
+
+Received HostMachine::take_log(RunnerFrame& frame, std::size_t frame_bytes) {
     const std::string* const level = frame.find(Member::level);
     auto& text = frame.at(Member::text);
     const auto bytes = number_at(frame, Member::text_bytes);
@@ -243,6 +249,8 @@ Received HostMachine::take_log(RunnerFrame& frame) {
     if (text->size() > k_runner_frame_bytes || *bytes > text->size() || text->size() < *bytes + 2 ||
         text->size() > 6 * *bytes + 2)
         return violation("a log whose length is not that of its text");
+    if (!has_paid(frame_bytes, text->size()))
+        return violation("frames with more than what they say");
     const std::uint64_t cost = *bytes + k_log_entry_bytes;
     if (cost > start_.limits.max_log_bytes + start_.limits.log_slack_bytes - log_bytes_)
         return violation("more logs than allowed");
@@ -250,7 +258,7 @@ Received HostMachine::take_log(RunnerFrame& frame) {
     return Log{*level, std::move(*text)};
 }
 
-Received HostMachine::take_call(RunnerFrame& frame) {
+Received HostMachine::take_call(RunnerFrame& frame, std::size_t frame_bytes) {
     const auto id = number_at(frame, Member::id);
     const std::string* const name = frame.find(Member::name);
     auto& args = frame.at(Member::args);
@@ -266,6 +274,8 @@ Received HostMachine::take_call(RunnerFrame& frame) {
         return violation("a call of a tool that was not offered");
     if (frame.find(Member::too_long) != nullptr || args->size() > start_.limits.max_value_bytes)
         return violation("arguments that are too long");
+    if (!has_paid(frame_bytes, args->size()))
+        return violation("frames with more than what they say");
     open_.insert(++last_call_);
     return Call{last_call_, *name, std::move(*args)};
 }

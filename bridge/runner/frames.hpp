@@ -23,6 +23,10 @@ inline constexpr std::size_t k_runner_header_bytes = 4;
 inline constexpr std::size_t k_runner_json_depth = 128;
 inline constexpr std::size_t k_open_calls = 32;
 inline constexpr std::size_t k_log_entry_bytes = 16;  // an empty entry costs memory too
+// A run's frames may have so many bytes in all beside what is passed on of them: a frame is parsed whole. Names,
+// ids and nonce of a frame are free.
+inline constexpr std::size_t k_runner_spare_bytes = 1024UL * 1024;
+inline constexpr std::size_t k_runner_envelope_bytes = 256;
 // A frame before the run: ready, which is short. It is read before anybody knows whose it is.
 inline constexpr std::size_t k_first_frame_bytes = 4096;
 
@@ -134,8 +138,8 @@ class HostMachine {
   public:
     /// What the frame with this JSON text says: read_frame() and take().
     Received receive(std::string_view json);
-    /// What a frame says that was read elsewhere. Precondition: is_running().
-    Received take(RunnerFrame frame);
+    /// What a frame of `frame_bytes` says that was read elsewhere. Precondition: is_running().
+    Received take(RunnerFrame frame, std::size_t frame_bytes);
     /// Logs, calls and the result may come.
     bool is_running() const noexcept { return state_ == State::running; }
     std::uint64_t max_value_bytes() const noexcept { return start_.limits.max_value_bytes; }
@@ -158,9 +162,10 @@ class HostMachine {
     enum class State : std::uint8_t { starting, ready, running, ended, broken };
 
     Received violation(const char* reason);
+    bool has_paid(std::size_t frame_bytes, std::size_t passed_on_bytes);
     Received take_ready(const RunnerFrame& frame);
-    Received take_log(RunnerFrame& frame);
-    Received take_call(RunnerFrame& frame);
+    Received take_log(RunnerFrame& frame, std::size_t frame_bytes);
+    Received take_call(RunnerFrame& frame, std::size_t frame_bytes);
     Received take_result(RunnerFrame& frame);
     bool reply(std::string& out, std::uint64_t id, std::string_view key, std::string_view json);
 
@@ -169,6 +174,7 @@ class HostMachine {
     std::set<std::uint64_t> open_;
     std::uint64_t last_call_ = 0;
     std::uint64_t log_bytes_ = 0;
+    std::uint64_t spare_bytes_ = 0;
 };
 
 }  // namespace atl::bridge::runner

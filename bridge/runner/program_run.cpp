@@ -92,6 +92,7 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     bool is_held_ = false;
     std::unique_ptr<sandbox::Run> run_;
     std::unique_ptr<execution::HeavyWork> reading_;  // of a long frame; those behind it wait
+    std::size_t reading_bytes_ = 0;                  // of that frame
 };
 
 void ProgramRun::on_output(sandbox::OutputKind kind, std::string_view bytes) {
@@ -123,6 +124,7 @@ bool ProgramRun::take_frame(std::string frame) {
     const bool is_long = frame.size() > base::k_small_runner_frame_bytes;
     if (!is_long || long_frames_ == nullptr || !machine_.is_running())
         return obey(machine_.receive(frame));
+    reading_bytes_ = frame.size();
     reading_ = long_frames_->read(user_, std::move(frame), machine_.max_value_bytes(),
                                   [this](base::Result<RunnerFrame> read) { on_read(std::move(read)); });
     return true;
@@ -132,7 +134,7 @@ void ProgramRun::on_read(base::Result<RunnerFrame> frame) {
     reading_.reset();
     if (!frame)
         return break_off("crashed", "what the engine sent could not be read: " + frame.error().detail());
-    if (obey(machine_.take(std::move(*frame))))
+    if (obey(machine_.take(std::move(*frame), reading_bytes_)))
         take_frames();
 }
 

@@ -18,7 +18,7 @@ EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std
       clock_(clock),
       key_(key),
       bound_bytes_(bound_bytes),
-      window_(std::make_shared<LiveWindow>(store, key, std::move(epoch))) {}
+      window_(std::make_shared<LiveWindow>(store, journal.timers(), key, std::move(epoch))) {}
 
 void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
     last_seq_ = last_seq;

@@ -1,9 +1,8 @@
 #include "core/conversation/file_watches.hpp"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
+#include "core/base/reader_list.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -58,7 +57,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
   public:
     WatchedSandbox(base::Timers& timers, sandbox::Manager& sandboxes, std::string id,
                    FileWatches::AtEnd at_end)
-        : timers_(timers), sandboxes_(sandboxes), id_(std::move(id)), at_end_(at_end) {
+        : timers_(timers), sandboxes_(sandboxes), id_(std::move(id)), at_end_(at_end), readers_(timers) {
         is_up_ = sandboxes_.status(id_) == sandbox::Status::ready;
     }
     ~WatchedSandbox() override {
@@ -69,7 +68,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
     WatchedSandbox& operator=(const WatchedSandbox&) = delete;
 
     void add(FileWatch& reader) {
-        readers_.push_back(&reader);
+        readers_.add(reader);
         if (!is_up_)
             return reader.paused();
         if (is_watching_)
@@ -79,7 +78,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
     }
     /// True: it was the last one.
     bool remove(FileWatch& reader) {
-        std::erase(readers_, &reader);
+        readers_.remove(reader);
         return readers_.empty();
     }
     void on_status(sandbox::Status status);
@@ -105,16 +104,22 @@ class WatchedSandbox final : private sandbox::WatchObserver {
     void begin();
     void stop();
     void greet(FileWatch& reader) const;
+    void greet_all() {
+        for (FileWatch* const reader : readers_)
+            greet(*reader);
+        readers_.wake_all();
+    }
     void tell(const WatchNote& note) {
         for (FileWatch* const reader : readers_)
             reader->push(note);
+        readers_.wake_all();
     }
 
     base::Timers& timers_;
     sandbox::Manager& sandboxes_;
     std::string id_;
     FileWatches::AtEnd at_end_;
-    std::vector<FileWatch*> readers_;
+    base::ReaderList<FileWatch> readers_;
     std::unique_ptr<sandbox::Watch> watch_;
     bool is_up_ = false;  // not while it is frozen
     bool is_watching_ = false;
@@ -127,8 +132,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
 void WatchedSandbox::on_status(sandbox::Status status) {
     const bool was_up = std::exchange(is_up_, status == sandbox::Status::ready);
     if (is_up_ && !was_up && is_watching_) {
-        for (FileWatch* const reader : readers_)
-            greet(*reader);
+        greet_all();
     } else if (is_up_ && watch_ == nullptr) {
         begin_in(base::Millis{0});
     }
@@ -141,6 +145,7 @@ void WatchedSandbox::on_status(sandbox::Status status) {
         return tell(ended(Error(Errc::sandbox_gone, "the sandbox has ended")));
     for (FileWatch* const reader : readers_)
         reader->paused();
+    readers_.wake_all();
 }
 
 // Never from inside a step of the sandbox.
@@ -176,10 +181,8 @@ void WatchedSandbox::greet(FileWatch& reader) const {
 
 void WatchedSandbox::on_watching() {
     is_watching_ = true;
-    if (!is_up_)
-        return;
-    for (FileWatch* const reader : readers_)
-        greet(*reader);
+    if (is_up_)
+        greet_all();
 }
 
 void WatchedSandbox::on_changes(sandbox::FileChanges changes) {
@@ -222,8 +225,7 @@ std::optional<WatchNote> FileWatch::next() {
 
 void FileWatch::on_wake(std::function<void()> wake) {
     wake_ = std::move(wake);
-    if (wake_ && !notes_.empty())
-        wake_();
+    this->wake();
 }
 
 bool FileWatch::is_too_slow(const WatchNote& note) const noexcept {
@@ -263,8 +265,6 @@ void FileWatch::push(WatchNote note) {
         notes_.back() = std::move(note);
     else
         notes_.push_back(std::move(note));
-    if (wake_)
-        wake_();
 }
 
 void FileWatch::watching() {

@@ -31,6 +31,7 @@ class Journal {
     Journal(Store& store, base::Timers& timers)
         : store_(store), timers_(timers), self_(std::make_shared<Journal*>(this)) {}
     ~Journal() { *self_ = nullptr; }
+    base::Timers& timers() const noexcept { return timers_; }
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
 

@@ -51,12 +51,6 @@ void LiveWindow::cut(std::uint64_t first_seq) {
         drop_oldest();
 }
 
-void LiveWindow::wake_all() {
-    // A woken reader only sets something off, so the list does not change underneath.
-    for (Subscription* reader : readers_)
-        reader->wake();
-}
-
 base::Result<Batch> LiveWindow::read(Subscription& reader, std::size_t limit_bytes) {
     std::uint64_t after = reader.cursor_;
     Batch batch;
@@ -118,11 +112,11 @@ base::Result<Batch> LiveWindow::read_store(Subscription& reader, std::uint64_t a
 
 Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after)
     : window_(std::move(window)), cursor_(after) {
-    window_->readers_.push_back(this);
+    window_->readers_.add(*this);
 }
 
 Subscription::~Subscription() {
-    std::erase(window_->readers_, this);
+    window_->readers_.remove(*this);
     if (window_->readers_.empty() && window_->unfollowed_)
         window_->unfollowed_();
 }

@@ -11,8 +11,8 @@
 #include <functional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "core/base/reader_list.hpp"
 #include "core/conversation/store.hpp"
 #include "core/conversation/subscription.hpp"
 #include "core/conversation/types.hpp"
@@ -22,8 +22,8 @@ namespace atl::conversation {
 class LiveWindow {
   public:
     /// `epoch`: of the log; readers find it in a session_start, which is stored without it. Empty: none.
-    LiveWindow(Store& store, std::int64_t key, std::string epoch)
-        : store_(store), key_(key), epoch_(std::move(epoch)) {}
+    LiveWindow(Store& store, base::Timers& timers, std::int64_t key, std::string epoch)
+        : store_(store), key_(key), epoch_(std::move(epoch)), readers_(timers) {}
     LiveWindow(const LiveWindow&) = delete;
     LiveWindow& operator=(const LiveWindow&) = delete;
 
@@ -31,7 +31,7 @@ class LiveWindow {
     void restore(std::uint64_t first_seq, std::uint64_t last_seq);
     /// The next event is committed. Readers hear of it with wake_all().
     void publish(EventPtr event);
-    void wake_all();
+    void wake_all() { readers_.wake_all(); }
     /// The store refuses what would follow, for long: readers hear of it with wake_all(), until the next
     /// event.
     void stall() noexcept { stalled_ = true; }
@@ -62,7 +62,7 @@ class LiveWindow {
     std::uint64_t committed_seq_ = 0;
     std::deque<EventPtr> events_;  // the newest committed ones
     std::size_t bytes_ = 0;        // of them
-    std::vector<Subscription*> readers_;
+    base::ReaderList<Subscription> readers_;
     std::function<void()> unfollowed_;
     bool closed_ = false;
     bool stalled_ = false;

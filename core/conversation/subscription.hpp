@@ -13,6 +13,11 @@
 #include "core/base/error.hpp"
 #include "core/conversation/types.hpp"
 
+namespace atl::base {
+template <class Reader>
+class ReaderList;
+}  // namespace atl::base
+
 namespace atl::conversation {
 
 class LiveWindow;
@@ -54,6 +59,7 @@ class Subscription {
 
   private:
     friend class LiveWindow;
+    friend class base::ReaderList<Subscription>;
     struct Asked {
         Subscription& reader;
         std::uint64_t after;

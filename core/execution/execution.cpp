@@ -499,7 +499,7 @@ void Execution::release() {
     context_.timers.cancel(std::exchange(timer_, 0));
     request_.code = {};
     drop_program();
-    wake_followers();
+    followers_.wake_all();
     told_.ended(*this);
     if (sandbox_id_.empty())
         return context_.timers.defer([self] { self->told_.left(*self); });
@@ -525,14 +525,7 @@ void Execution::arm(base::Millis time, std::function<void()> fire) {
 void Execution::add(std::string_view type, std::string data) {
     event_bytes_ += data.size() + k_event_overhead_bytes;
     events_.push_back({events_.size() + 1, type, context_.clock.wall_now(), std::move(data)});
-    wake_followers();
-}
-
-void Execution::wake_followers() {
-    for (const auto& [key, wake] : followers_) {
-        if (wake)
-            wake();
-    }
+    followers_.wake_all();
 }
 
 std::span<const ExecutionEvent> Execution::events(std::uint64_t after) const {

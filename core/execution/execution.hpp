@@ -8,7 +8,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +17,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/execution_limits.hpp"
+#include "core/base/reader_list.hpp"
 #include "core/base/shares.hpp"
 #include "core/execution/engine.hpp"
 #include "core/execution/heavy_checks.hpp"
@@ -179,7 +179,6 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void fail(std::string kind, std::string message);
     void release();
     void drop_program();
-    void wake_followers();
     std::size_t& steps_of_turn();
     void check_elsewhere(Call& call);
     void on_checked(std::uint64_t id, const base::Result<void>& checked);
@@ -225,26 +224,31 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     std::size_t steps_left_;            // of checks in this turn of the loop
     bool steps_return_ = false;         // they are given back at its end
     std::size_t logs_at_ = 0;           // in the data of `result`, once it has ended
-    std::map<std::uint64_t, std::function<void()>> followers_;
-    std::uint64_t last_follower_ = 0;
+    base::ReaderList<Follower> followers_{context_.timers};
 };
 
 /// Wakes someone whenever there is more of an execution, which it keeps.
 class Execution::Follower {
   public:
     explicit Follower(std::shared_ptr<Execution> execution)
-        : execution_(std::move(execution)), key_(++execution_->last_follower_) {}
-    ~Follower() { execution_->followers_.erase(key_); }
+        : execution_(std::move(execution)) {
+        execution_->followers_.add(*this);
+    }
+    ~Follower() { execution_->followers_.remove(*this); }
     Follower(const Follower&) = delete;
     Follower& operator=(const Follower&) = delete;
 
     /// `wake` only sets something off.
-    void on_wake(std::function<void()> wake) { execution_->followers_[key_] = std::move(wake); }
+    void on_wake(std::function<void()> wake) { wake_ = std::move(wake); }
+    void wake() const {
+        if (wake_)
+            wake_();
+    }
     Execution& execution() const noexcept { return *execution_; }
 
   private:
     std::shared_ptr<Execution> execution_;
-    std::uint64_t key_;
+    std::function<void()> wake_;
 };
 
 std::string_view to_string(Execution::State state) noexcept;

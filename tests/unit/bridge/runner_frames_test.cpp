@@ -1,6 +1,7 @@
 #include "bridge/runner/frames.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <functional>
 #include <string>
 
 #include "core/base/execution_limits.hpp"
@@ -53,6 +54,37 @@ TEST_CASE("Frames of a runner are read back in any pieces") {
     reader.push({"\x00\x00\x00\x01x", 5});
     CHECK_FALSE(reader.next());  // nothing is read behind a refusal
     CHECK_FALSE(append_frame(bytes, std::string(k_runner_frame_bytes + 1, ' ')));
+}
+
+TEST_CASE("A frame is charged whole: what it has beside what is passed on has a bound of its own") {
+    const std::string padding = R"(,"pad":")" + std::string(15'000, 'x') + "\"";
+    const auto frames_until_violation = [](const std::function<std::string(int)>& frame) {
+        HostMachine machine = running({.max_calls = 1'000, .max_log_bytes = 16 * 1024 * 1024});
+        std::string out;
+        for (int count = 0; count < 400; ++count) {
+            const Received received = machine.receive(frame(count + 1));
+            if (std::holds_alternative<Violation>(received))
+                return count;
+            if (std::holds_alternative<Call>(received))
+                REQUIRE(machine.answer(out, static_cast<std::uint64_t>(count) + 1, "1"));
+        }
+        return 400;
+    };
+    const int most = k_runner_spare_bytes / 15'000;
+    CHECK(frames_until_violation([&](int) {
+              return own(R"("type":"log","level":"log","text":"")" + padding);
+          }) <= most);
+    CHECK(frames_until_violation([&](int id) {
+              return own(R"("type":"call","name":"t","args":[],"id":)" + std::to_string(id) + padding);
+          }) <= most);
+    // The control: as many bytes that are passed on have only the bounds of what they are.
+    CHECK(frames_until_violation([&](int) {
+              return own(R"("type":"log","level":"log","text":")" + std::string(15'000, 'x') + "\"");
+          }) == 400);
+    CHECK(frames_until_violation([&](int id) {
+              return own(R"("type":"call","name":"t","args":[")" + std::string(15'000, 'x') + R"("],"id":)" +
+                         std::to_string(id));
+          }) == 400);
 }
 
 TEST_CASE("A runner logs, calls and ends once") {
