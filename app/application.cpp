@@ -68,9 +68,7 @@ using base::Result;
 namespace evt = base::evt;
 
 namespace {
-
 constexpr Millis k_http_grace{3'000};
-
 }  // namespace
 
 // Members are in the order of their construction; they are destroyed in the opposite order.
@@ -237,6 +235,7 @@ Result<void> Application::Parts::open_core() {
         sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids, *node,
                               [] { return read_host_memory("/proc/meminfo"); }},
         sandbox_settings(config, sandbox_path));
+    budgets.all.push_back(&sandboxes->places());
     open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
@@ -301,7 +300,7 @@ Result<void> Application::Parts::open_executions() {
     executions = std::make_unique<execution::Executions>(
         execution::ExecutionContext{budgets.results, clock, timers, *sandboxes, *programs, checker.get()},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
-        [this](const sandbox::Limits& limits) { return conversations->has_capacity(limits); });
+        [this](const sandbox::Demand& demand) { return conversations->has_capacity(demand); });
     conversations->set_other_pool(
         {[this] { return executions->spare(); }, [this] { return executions->can_spare(); }});
     return {};

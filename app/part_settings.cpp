@@ -68,6 +68,7 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
     sandbox::ManagerSettings settings;
     settings.max_sandboxes = config.max_sandboxes;
     settings.max_memory_mb = config.max_memory_mb;
+    settings.user_share_percent = config.user_share_percent;
     settings.memory_reserve = config.memory_reserve_percent / 100.0;
     // As requests of the server's own keys get them: sandboxes of the pool are compared with these.
     auto ceilings = config.ceilings;

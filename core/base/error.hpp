@@ -45,6 +45,12 @@ class Error {
         return std::move(*this);
     }
 
+    /// The same error with another time after which trying again makes sense.
+    Error after(std::chrono::seconds retry_after) && {
+        retry_after_ = retry_after;
+        return std::move(*this);
+    }
+
     Errc code() const noexcept { return code_; }
     const std::string& detail() const noexcept { return detail_; }
     /// Zero: not known.

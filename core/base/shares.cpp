@@ -108,6 +108,17 @@ void Share::release() noexcept {
         budget_->holders_.erase(budget_->holders_.find(holder_->first));
 }
 
+BudgetSpec places_spec(std::size_t max_sandboxes) noexcept {
+    return {
+        "places",
+        "sandboxes",
+        "A conversation that is paused or deleted, a sandbox that is deleted and a run that ends give their "
+        "place back.",
+        max_sandboxes,
+        k_places_user_floor,
+        {}};
+}
+
 Budgets::Budgets(unsigned user_percent)
     : exec({"exec", "bytes", "An exec that has ended gives its input and output back.",
             k_exec_output_budget_bytes, k_exec_user_floor_bytes, std::chrono::seconds(1)},

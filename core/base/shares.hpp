@@ -8,7 +8,6 @@
 // (body_budget).
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/limits.hpp"
@@ -127,13 +127,16 @@ class Share {
     std::uint64_t amount_ = 0;
 };
 
+/// The budget of places for living sandboxes, which sandbox::Manager owns.
+BudgetSpec places_spec(std::size_t max_sandboxes) noexcept;
+
 /// The table of all budgets: docs/operations/limits-and-capacity.md and /v1/system show it.
 struct Budgets {
     explicit Budgets(unsigned user_percent = k_default_user_share_percent);
-    std::array<const Budget*, 2> all() const noexcept { return {&exec, &results}; }
 
     Budget exec;
     Budget results;
+    std::vector<const Budget*> all{&exec, &results};  // with those that others own
 };
 
 }  // namespace atl::base

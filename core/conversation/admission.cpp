@@ -7,23 +7,43 @@
 
 namespace atl::conversation {
 
-base::Result<void> Admission::has_place(const sandbox::Limits& limits) const {
-    auto room = ports_.room(limits);
-    if (room || (room.error().code() == base::Errc::capacity && ports_.worth_evicting(limits) > 0 &&
-                 ports_.can_evict()))
+namespace {
+
+/// Whose sandboxes may be evicted for a start that finds no room. Null: anybody's.
+const base::ShareHolder* evicted_for(const sandbox::Demand& demand, const base::Error& why) {
+    return why.code() == base::Errc::user_share && demand.holder ? &*demand.holder : nullptr;
+}
+
+}  // namespace
+
+base::Error Admission::refusal_of(const sandbox::Demand& demand, const base::Error& why) const {
+    return ports_.victims.refusal(why, evicted_for(demand, why));
+}
+
+base::Result<void> Admission::has_place(const sandbox::Demand& demand) const {
+    const auto room = ports_.room(demand);
+    if (room)
+        return room;
+    const base::Error& why = room.error();
+    const base::ShareHolder* const of = evicted_for(demand, why);
+    const bool can_evict =
+        ports_.victims.is_possible(of) || (why.code() == base::Errc::capacity && ports_.can_shrink_pool());
+    if ((of != nullptr || why.code() == base::Errc::capacity) && ports_.worth_evicting(demand.limits) > 0 &&
+        can_evict)
         return {};
-    return ports_.refusal(room.error());
+    return refusal_of(demand, why);
 }
 
-base::Result<void> Admission::has_capacity(const sandbox::Limits& limits) const {
-    if (!is_idle())
-        return ports_.refusal(base::Error(base::Errc::capacity));
-    const auto room = ports_.room(limits);
-    return room ? room : base::Result<void>(ports_.refusal(room.error()));
+base::Result<void> Admission::has_capacity(const sandbox::Demand& demand) const {
+    const bool is_before = std::ranges::any_of(waiting_, [](const Waiting& one) { return one.own.empty(); });
+    if (is_before)
+        return refusal_of(demand, base::Error(base::Errc::capacity));
+    const auto room = ports_.room(demand);
+    return room ? room : base::Result<void>(refusal_of(demand, room.error()));
 }
 
-void Admission::admit(const std::string& id, const sandbox::Limits& limits, Go go) {
-    waiting_.push_back({id, limits, std::move(go)});
+void Admission::admit(const std::string& id, const sandbox::Demand& demand, Go go) {
+    waiting_.push_back({id, demand, std::move(go)});
     pump();
 }
 
@@ -40,32 +60,56 @@ void Admission::ended(const std::string& sandbox_id) {
     pump();
 }
 
-// Whoever is let go or evicted may come back in here.
+// These callbacks may re-enter pump().
 void Admission::pump() {
     if (std::exchange(pumping_, true))
         return;
-    while (!waiting_.empty()) {
-        Waiting& first = waiting_.front();
-        const auto room = ports_.room(first.limits);
-        const bool may_wait = !room && room.error().code() == base::Errc::capacity;
-        const std::size_t worth = may_wait ? ports_.worth_evicting(first.limits) : 0;
-        if (worth > 0 && ending_.size() < waiting_.size()) {
-            auto ended = ports_.shrink_pool();
-            if (!ended && first.evictions < worth && (ended = ports_.evict()))
-                ++first.evictions;
-            if (ended) {
-                ending_.insert(std::move(*ended));
-                continue;
-            }
-        }
-        if (may_wait && !ending_.empty())
-            break;
-        const Go go = std::move(first.go);
-        const auto answer = room ? room : base::Result<void>(ports_.refusal(room.error()));
-        waiting_.pop_front();
-        go(answer);
+    while (pump_once()) {
     }
     pumping_ = false;
+}
+
+/// Answers the first start that need not wait. False: there is none.
+bool Admission::pump_once() {
+    for (std::size_t i = 0; i < waiting_.size();) {
+        Waiting& first = waiting_[i];
+        const auto room = ports_.room(first.demand);
+        const bool is_full = !room && room.error().code() == base::Errc::capacity;
+        const bool is_own_fault = !room && room.error().code() == base::Errc::user_share;
+        if ((is_full || is_own_fault) && evict_for(first, is_own_fault ? Whose::own : Whose::any))
+            continue;
+        if (is_full && !ending_.empty())
+            return false;
+        // Starts of other users go ahead meanwhile.
+        if (is_own_fault && ending_.contains(first.own)) {
+            ++i;
+            continue;
+        }
+        const Go go = std::move(first.go);
+        const auto answer = room ? room : base::Result<void>(refusal_of(first.demand, room.error()));
+        waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+        go(answer);
+        return true;
+    }
+    return false;
+}
+
+bool Admission::evict_for(Waiting& waiting, Whose whose) {
+    const std::size_t worth = ports_.worth_evicting(waiting.demand.limits);
+    const bool is_enough =
+        whose == Whose::own ? ending_.contains(waiting.own) : ending_.size() >= waiting_.size();
+    if (worth == 0 || is_enough)
+        return false;
+    auto ended = whose == Whose::own ? std::nullopt : ports_.shrink_pool();
+    if (!ended && waiting.evictions < worth &&
+        (ended = ports_.victims.evict(whose == Whose::own ? &*waiting.demand.holder : nullptr)))
+        ++waiting.evictions;
+    if (!ended)
+        return false;
+    if (whose == Whose::own)
+        waiting.own = *ended;
+    ending_.insert(std::move(*ended));
+    return true;
 }
 
 }  // namespace atl::conversation

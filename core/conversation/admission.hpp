@@ -1,7 +1,8 @@
 // Who may start a sandbox now, and who has to wait until another one has ended for it. A start goes ahead at
 // once where there is room; else what can be spared is ended (evicted) and the start waits for that end, in
-// the order in which they came; and where nothing can be spared it is refused (capacity). Pure: what room is
-// and who can be spared come from outside.
+// the order in which they came; and where nothing can be spared it is refused (capacity). A start beyond the
+// share of its user evicts that user's sandboxes alone, or is refused (user_share), and nobody waits behind
+// it. Pure: what room is and who can be spared come from outside.
 //
 // Invariants: every start that is not cancelled is answered once; one start evicts as many as it is worth at
 // most, and whatever was only started ahead before that; nothing is evicted while there is room.
@@ -19,35 +20,40 @@
 
 namespace atl::conversation {
 
+/// Sandboxes that can be evicted. `of`: only those of this user; null: anybody's.
+class Victims {
+  public:
+    virtual ~Victims() = default;
+    virtual bool is_possible(const base::ShareHolder* of) const = 0;
+    /// Begins to end the best victim and names its sandbox. None: there is no victim.
+    virtual std::optional<std::string> evict(const base::ShareHolder* of) = 0;
+    /// The error for who cannot wait: `why`, perhaps with a time after which to try again.
+    virtual base::Error refusal(const base::Error& why, const base::ShareHolder* of) const = 0;
+};
+
 class Admission {
   public:
-    /// Success: start it in this call. Errors: capacity, shutting_down.
+    /// Success: start it in this call. Errors: user_share, capacity, shutting_down.
     using Go = std::function<void(base::Result<void>)>;
     struct Ports {
-        std::function<base::Result<void>(const sandbox::Limits&)> room;
-        /// Begins to end one that was only started ahead and names it, as evict() does. None: there is none.
+        std::function<base::Result<void>(const sandbox::Demand&)> room;
+        /// Begins to end one that was only started ahead and names it; ended() follows. None: there is none.
         std::function<std::optional<std::string>()> shrink_pool;
+        std::function<bool()> can_shrink_pool;
         /// How many evictions such a start is worth: 0 where they would not help.
         std::function<std::size_t(const sandbox::Limits&)> worth_evicting;
-        /// Begins to end the sandbox that can be spared best and names it; ended() follows. None: nothing can
-        /// be spared.
-        std::function<std::optional<std::string>()> evict;
-        /// Whether shrink_pool() or evict() would find one.
-        std::function<bool()> can_evict;
-        /// The error for who cannot wait: `why`, perhaps with a time after which to try again.
-        std::function<base::Error(const base::Error& why)> refusal;
+        Victims& victims;
     };
 
     explicit Admission(Ports ports) : ports_(std::move(ports)) {}
 
-    /// Whether a start with these limits would go ahead, now or after an eviction. Errors: capacity,
-    /// shutting_down.
-    base::Result<void> has_place(const sandbox::Limits& limits) const;
-    /// Whether a start with these limits would go ahead now, with nobody ended for it or waiting before it.
-    /// Errors: capacity, shutting_down.
-    base::Result<void> has_capacity(const sandbox::Limits& limits) const;
+    /// Whether a start would go ahead, now or after an eviction. Errors: user_share, capacity, shutting_down.
+    base::Result<void> has_place(const sandbox::Demand& demand) const;
+    /// Whether a start would go ahead now, with nobody ended for it or waiting before it. Errors: as
+    /// has_place().
+    base::Result<void> has_capacity(const sandbox::Demand& demand) const;
     /// `go` is called once, possibly from inside this call, unless the start is cancelled. `id` names it.
-    void admit(const std::string& id, const sandbox::Limits& limits, Go go);
+    void admit(const std::string& id, const sandbox::Demand& demand, Go go);
     /// False if no start of this name waits.
     bool cancel(const std::string& id);
     bool waits(const std::string& id) const;
@@ -58,12 +64,18 @@ class Admission {
   private:
     struct Waiting {
         std::string id;
-        sandbox::Limits limits;
+        sandbox::Demand demand;
         Go go;
         std::size_t evictions = 0;
+        std::string own{};  // evicted for it, of the same user; empty: none
     };
 
     void pump();
+    bool pump_once();
+    enum class Whose : std::uint8_t { own, any };
+    /// Evicts for a start that finds no room. False: nobody, or enough are ending.
+    bool evict_for(Waiting& waiting, Whose whose);
+    base::Error refusal_of(const sandbox::Demand& demand, const base::Error& why) const;
 
     Ports ports_;
     std::deque<Waiting> waiting_;

@@ -130,13 +130,12 @@ Result<void> Conversation::check_open() const {
     return {};
 }
 
-/// Whether its sandbox may be living in a moment.
 Result<void> Conversation::check_place() {
-    // It is being ended for a limit, which the machine hears of when it is gone: what comes now waits for the
-    // next generation.
+    // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
     if (context_.sandboxes.is_ending(record_.sandbox_id))
         perform(machine_.sandbox_ending());
-    return machine_.sandbox_living() ? Result<void>() : owner_.admission().has_place(sandbox_record_.limits);
+    const sandbox::Demand demand{sandbox_record_.limits, sandbox_record_.holder};
+    return machine_.sandbox_living() ? Result<void>() : owner_.admission().has_place(demand);
 }
 
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
@@ -464,9 +463,10 @@ void Conversation::put_sandbox() {
     last_batch_ = context_.journal.batch_number();
 }
 
-/// What to tell those who wait for a start: that there is no place passes by itself.
+/// The error for those who wait for a start: a lack of room is no failure of the sandbox.
 Error Conversation::refused_start(std::string_view code, const std::string& detail) const {
-    if (start_error_.code() == Errc::capacity && start_error_.detail() == detail)
+    const Errc why = start_error_.code();
+    if ((why == Errc::capacity || why == Errc::user_share) && start_error_.detail() == detail)
         return start_error_;
     // Another request won: that is no failure of the sandbox.
     if (code == "paused")

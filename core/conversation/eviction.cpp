@@ -8,6 +8,13 @@
 #include "core/conversation/conversation.hpp"
 
 namespace atl::conversation {
+namespace {
+
+bool is_of(const Conversation& one, const base::ShareHolder* user) {
+    return user == nullptr || one.record().holder() == *user;
+}
+
+}  // namespace
 
 /// How long until its sandbox may be ended for another one; none: not as things are. A frozen one, and one
 /// that only waits out the grace of its last lease, waits for nobody. Else it must have been idle for a
@@ -26,7 +33,7 @@ std::optional<base::Millis> Eviction::until_spared(const Conversation& one) cons
 
 /// The best victim: one that is there for leases alone and has none, then a frozen one, then the longest
 /// idle.
-Conversation* Eviction::find_victim() const {
+Conversation* Eviction::find_victim(const base::ShareHolder* of) const {
     Conversation* best = nullptr;
     const auto rank = [](const Conversation& one) {
         const Machine& machine = one.machine();
@@ -34,16 +41,16 @@ Conversation* Eviction::find_victim() const {
         return std::pair(kind, one.last_activity());
     };
     for (Conversation* candidate : living_) {
-        if (until_spared(*candidate) == base::Millis{0} &&
+        if (is_of(*candidate, of) && until_spared(*candidate) == base::Millis{0} &&
             (best == nullptr || rank(*candidate) < rank(*best)))
             best = candidate;
     }
     return best;
 }
 
-std::optional<std::string> Eviction::evict() {
+std::optional<std::string> Eviction::evict(const base::ShareHolder* of) {
     std::erase_if(living_, [](const Conversation* one) { return !one->machine().sandbox_living(); });
-    Conversation* const victim = find_victim();
+    Conversation* const victim = find_victim(of);
     if (victim == nullptr)
         return std::nullopt;
     std::string sandbox_id = victim->record().sandbox_id;
@@ -52,16 +59,18 @@ std::optional<std::string> Eviction::evict() {
     return sandbox_id;
 }
 
-base::Error Eviction::refusal(const base::Error& why) const {
-    if (why.code() != base::Errc::capacity)
+base::Error Eviction::refusal(const base::Error& why, const base::ShareHolder* of) const {
+    if (why.code() != base::Errc::capacity && why.code() != base::Errc::user_share)
         return why;
     auto soonest = base::Millis::max();
-    for (const Conversation* one : living_)
-        soonest = std::min(soonest, until_spared(*one).value_or(base::Millis::max()));
+    for (const Conversation* one : living_) {
+        if (is_of(*one, of))
+            soonest = std::min(soonest, until_spared(*one).value_or(base::Millis::max()));
+    }
     if (soonest == base::Millis::max())
         return why;
-    const auto wait = std::max(std::chrono::seconds{1}, std::chrono::ceil<std::chrono::seconds>(soonest));
-    return {why.code(), why.detail(), wait};
+    return base::Error(why).after(
+        std::max(std::chrono::seconds{1}, std::chrono::ceil<std::chrono::seconds>(soonest)));
 }
 
 }  // namespace atl::conversation

@@ -6,13 +6,14 @@
 #include <unordered_set>
 
 #include "core/base/error.hpp"
+#include "core/conversation/admission.hpp"
 #include "core/conversation/settings.hpp"
 
 namespace atl::conversation {
 
 class Conversation;
 
-class Eviction {
+class Eviction final : public Victims {
   public:
     explicit Eviction(const Context& context) : context_(context) {}
 
@@ -21,14 +22,13 @@ class Eviction {
     /// It is gone.
     void erase(Conversation& conversation) { living_.erase(&conversation); }
 
-    bool is_possible() const { return find_victim() != nullptr; }
-    /// Begins to end the one that can be spared best and names its sandbox. None: nothing can be spared.
-    std::optional<std::string> evict();
-    /// `why`, and when the next sandbox can be spared, if it is known.
-    base::Error refusal(const base::Error& why) const;
+    bool is_possible(const base::ShareHolder* of) const override { return find_victim(of) != nullptr; }
+    std::optional<std::string> evict(const base::ShareHolder* of) override;
+    /// With the time until the next sandbox can be evicted, if it is known.
+    base::Error refusal(const base::Error& why, const base::ShareHolder* of) const override;
 
   private:
-    Conversation* find_victim() const;
+    Conversation* find_victim(const base::ShareHolder* of) const;
     std::optional<base::Millis> until_spared(const Conversation& one) const;
 
     const Context& context_;

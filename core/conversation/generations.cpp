@@ -60,7 +60,7 @@ void Generations::start(AgentStart agent) {
         return later([](Generations& it) { it.owner_.on_started(no_agent()); });
     // Before a place is asked for, which must be taken in that call.
     is_start_reading_ = true;
-    place_ = context_.sandboxes.reserve(sandbox_.limits);
+    place_ = context_.sandboxes.reserve({sandbox_.limits, sandbox_.holder});
     read_past(*configured, [this](std::string past) {
         place_.reset();
         admit(AgentStart::at_once, std::move(past));
@@ -79,7 +79,7 @@ void Generations::read_past(const sandbox::AgentSpec& agent, PastRead go_on) {
 }
 
 void Generations::admit(AgentStart agent, std::string past) {
-    admission_.admit(conversation_.id, sandbox_.limits,
+    admission_.admit(conversation_.id, {sandbox_.limits, sandbox_.holder},
                      [self = self_, agent, past = std::move(past)](const Result<void>& admitted) {
                          if (*self != nullptr)
                              (*self)->launch(agent, past, admitted);

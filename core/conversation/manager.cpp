@@ -39,12 +39,10 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
                      }),
       roster_(settings_.conversation_bounds),
       eviction_(context_),
-      admission_({[this](const sandbox::Limits& limits) { return context_.sandboxes.room_for(limits); },
-                  [this] { return shrink_pool(); },
+      admission_({[this](const sandbox::Demand& demand) { return context_.sandboxes.room_for(demand); },
+                  [this] { return shrink_pool(); }, [this] { return can_shrink_pool(); },
                   [this](const sandbox::Limits& limits) { return context_.sandboxes.worth_evicting(limits); },
-                  [this] { return eviction_.evict(); },
-                  [this] { return can_shrink_pool() || eviction_.is_possible(); },
-                  [this](const Error& why) { return eviction_.refusal(why); }}),
+                  eviction_}),
       standalone_(context_, admission_,
                   [this] { return roster_.room_for(std::nullopt, standalone_.count()); }),
       file_watches_(timers, sandboxes),
@@ -125,6 +123,7 @@ Conversation& Manager::enlist(Record record, sandbox::Record sandbox_record) {
 }
 
 void Manager::load(StoredConversation stored) {
+    stored.sandbox.holder = stored.record.holder();
     if (!stored.sandbox.id.empty() && !stored.sandbox.gone)
         context_.sandboxes.adopt(stored.sandbox);
     Conversation& conversation = enlist(stored.record, std::move(stored.sandbox));
@@ -216,9 +215,14 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     record.agent = request.agent.empty() ? settings_.default_agent : request.agent;
     if (auto checked = check(request, record.agent); !checked)
         return refuse(reply, checked.error());
-    auto claimed = context_.sandboxes.is_disk_short() ? std::nullopt : pool_.claim(record.agent, request);
+    record.user_id = std::move(request.user_id);
+    record.made_by = std::move(request.made_by);
+    const base::ShareHolder holder = record.holder();
+    const bool may_claim =
+        !context_.sandboxes.is_disk_short() && context_.sandboxes.places().room(holder) > 0;
+    auto claimed = may_claim ? pool_.claim(record.agent, request) : std::nullopt;
     if (!claimed) {
-        if (auto place = admission_.has_place(request.limits); !place)
+        if (auto place = admission_.has_place({request.limits, holder}); !place)
             return refuse(reply, place.error());
     }
     record.id = claimed ? std::move(claimed->conversation_id) : base::new_id();
@@ -226,12 +230,13 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
                         : make_sandbox(record.id, request);
     if (!made)
         return refuse(reply, made.error());
+    context_.sandboxes.give_to(made->id, holder).value();
+    made->holder = holder;
     made->preview = std::move(request.preview);
     context_.sandboxes.set_preview(made->id, made->preview);
     if (!preview_ports_.reserve(*made))
         reply = warn_of_ports(made->id, std::move(reply));
     record.key = ++last_key_;
-    record.user_id = std::move(request.user_id);
     record.title = std::move(request.title).value_or("");
     record.metadata = std::move(request.metadata);
     record.tools = request.tools;
@@ -558,15 +563,7 @@ void Manager::on_capacity(const std::string& sandbox_id) {
 
 std::optional<std::string> Manager::spare_one() {
     auto ended = shrink_pool();
-    return ended ? ended : eviction_.evict();
-}
-
-void Manager::on_removal_waiting(Conversation& conversation) {
-    awaiting_removal_.insert(&conversation);
-}
-
-void Manager::on_removal_begun(Conversation& conversation) {
-    awaiting_removal_.erase(&conversation);
+    return ended ? ended : eviction_.evict(nullptr);
 }
 
 void Manager::on_store_refused() {

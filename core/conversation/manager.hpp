@@ -211,9 +211,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// Whether new work is accepted now. Errors: shutting_down, storage_failed.
     base::Result<void> ready() const { return accepts_work(); }
     /// Whether a sandbox beside those of here may start now: nothing is ended for it, and no start waits
-    /// before it. Errors: capacity, shutting_down.
-    base::Result<void> has_capacity(const sandbox::Limits& limits) const {
-        return admission_.has_capacity(limits);
+    /// before it. Errors: user_share, capacity, shutting_down.
+    base::Result<void> has_capacity(const sandbox::Demand& demand) const {
+        return admission_.has_capacity(demand);
     }
     /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
     void shut_down(std::function<void()> done);
@@ -266,8 +266,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     Admission& admission() override { return admission_; }
     void on_end(Conversation& conversation) override { roster_.on_end(conversation.record()); }
     void on_living(Conversation& conversation) override { eviction_.add(conversation); }
-    void on_removal_waiting(Conversation& conversation) override;
-    void on_removal_begun(Conversation& conversation) override;
+    void on_removal_waiting(Conversation& conversation) override { awaiting_removal_.insert(&conversation); }
+    void on_removal_begun(Conversation& conversation) override { awaiting_removal_.erase(&conversation); }
     void on_quiet() override { residents_.look_soon(); }
     void on_only_log_left() override { expiry_.look_again(); }
     void on_erased(Conversation& conversation) override;

@@ -43,6 +43,7 @@ struct ListQuery {
 /// A sandbox without a conversation.
 struct SandboxRequest {
     std::optional<std::string> user_id;
+    std::string made_by;  // the key of the request; empty: the server's own
     std::string metadata = "{}";
     sandbox::Environment env;
     sandbox::Limits limits;

@@ -21,6 +21,11 @@ using base::Error;
 
 namespace {
 
+base::ShareHolder holder_of(const SandboxRequest& request) {
+    return request.user_id ? base::ShareHolder::user(*request.user_id)
+                           : base::ShareHolder::key(request.made_by);
+}
+
 Error no_sandbox() {
     return {Errc::not_found, "there is no such sandbox"};
 }
@@ -56,6 +61,7 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
         return refuse(checked.error());
     sandbox::Record wanted;
     wanted.user_id = request.user_id;
+    wanted.holder = holder_of(request);
     wanted.network = request.network;
     wanted.limits = request.limits;
     wanted.preview = std::move(request.preview);
@@ -99,11 +105,12 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
                              "the database does not take the new sandbox; it is removed");
             });
     };
-    admission_.admit(id, request.limits, [this, id, ready](const base::Result<void>& admitted) {
-        if (admitted)
-            return context_.sandboxes.start(id, sandbox::AgentSpec{}, ready);
-        context_.timers.defer([ready, error = admitted.error()] { ready(error); });
-    });
+    admission_.admit(id, {request.limits, holder_of(request)},
+                     [this, id, ready](const base::Result<void>& admitted) {
+                         if (admitted)
+                             return context_.sandboxes.start(id, sandbox::AgentSpec{}, ready);
+                         context_.timers.defer([ready, error = admitted.error()] { ready(error); });
+                     });
 }
 
 base::Result<void> StandaloneSandboxes::check(const SandboxRequest& request) const {
@@ -122,7 +129,7 @@ base::Result<void> StandaloneSandboxes::check(const SandboxRequest& request) con
                      "network \"host\" is off; the operator allows it with --allow-host-network");
     if (auto checked = sandbox::check_env(request.env); !checked)
         return checked;
-    return admission_.has_place(request.limits);
+    return admission_.has_place({request.limits, holder_of(request)});
 }
 
 void StandaloneSandboxes::count(const std::optional<std::string>& user_id) {

@@ -111,6 +111,7 @@ struct CreateRequest {
     std::string agent;            // empty: the server's default
     std::optional<std::string> title;
     std::optional<std::string> user_id;
+    std::string made_by;          // the key of the request; empty: the server's own
     std::string metadata = "{}";  // the text of a JSON object
     sandbox::Environment env;
     sandbox::Limits limits;
@@ -139,7 +140,8 @@ struct Record {
     std::string id;
     std::string agent;
     std::optional<std::string> user_id;
-    std::string title;  // empty: none
+    std::string made_by;  // as in CreateRequest
+    std::string title;    // empty: none
     std::string metadata = "{}";
     std::string sandbox_id;
     Status status = Status::starting;
@@ -154,6 +156,11 @@ struct Record {
     std::uint64_t last_turn = 0;
     std::string create_key;     // of the request that made it; not loaded again
     std::string create_digest;  // of that request's fingerprint; not loaded again
+
+    /// Whose place its sandbox takes: the user's, or that of the key that made it.
+    base::ShareHolder holder() const {
+        return user_id ? base::ShareHolder::user(*user_id) : base::ShareHolder::key(made_by);
+    }
 };
 
 /// What is kept of a turn: for idempotency, for the log's bound, for the end after a crash.

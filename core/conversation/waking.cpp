@@ -26,7 +26,8 @@ void Conversation::wake(const Reply<void>& reply) {
         return refuse_it(
             Error(Errc::sandbox_gone, "the sandbox is just being ended", std::chrono::seconds(1)));
     if (!machine_.sandbox_living()) {
-        if (auto room = owner_.admission().has_capacity(sandbox_record_.limits); !room)
+        if (auto room = owner_.admission().has_capacity({sandbox_record_.limits, sandbox_record_.holder});
+            !room)
             return refuse_it(room.error());
     }
     touch();

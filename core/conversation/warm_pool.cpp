@@ -44,7 +44,7 @@ void WarmPool::fill() {
 
 void WarmPool::start_next() {
     // Room comes with a sandbox's end, and that calls fill().
-    if (closed_ || !starting_.empty() || is_full() || !sandboxes_.room_for(sandboxes_.default_limits()))
+    if (closed_ || !starting_.empty() || is_full() || !sandboxes_.room_for({sandboxes_.default_limits()}))
         return;
     for (std::size_t tried = 0; tried < shelves_.size(); ++tried) {
         Shelf& shelf = shelves_[next_];

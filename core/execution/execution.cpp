@@ -102,7 +102,7 @@ void Execution::start(std::optional<Runner> runner) {
         begin();
         return give_program();
     }
-    auto made = context_.sandboxes.create_bare(limits(), std::move(on_exit));
+    auto made = context_.sandboxes.create_bare({limits(), request_.holder}, std::move(on_exit));
     if (!made)
         return refuse(made.error());
     sandbox_id_ = std::move(*made);

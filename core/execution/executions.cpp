@@ -34,8 +34,9 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
         return Error(Errc::shutting_down);
     const sandbox::Limits limits = limits_of_run(request.memory_mb, request.cpu_percent);
     // What waits in the pool is one for this run, or gives way to it.
-    if (auto room = room_(limits); !room && (room.error().code() != Errc::capacity ||
-                                             (!pool_.has(*request.engine, limits) && !can_make_room(limits))))
+    if (auto room = room_({limits, request.holder});
+        !room && (room.error().code() != Errc::capacity ||
+                  (!pool_.has(*request.engine, limits) && !can_make_room(limits))))
         return room.error();
     const std::uint64_t key = ++last_key_;
     if (request.attendance == ExecutionRequest::Attendance::unattended) {
@@ -97,7 +98,7 @@ void Executions::admit(const std::shared_ptr<Execution>& execution) {
             return;
     }
     const sandbox::Limits limits = execution->limits();
-    const auto room = room_(limits);
+    const auto room = room_({limits, execution->holder()});
     if (room) {
         ++begun_cold_;
         return execution->start(std::nullopt);
@@ -113,9 +114,12 @@ void Executions::admit(const std::shared_ptr<Execution>& execution) {
 
 bool Executions::start_pooled(Execution& execution) {
     pool_.note_run(execution.engine());
+    if (context_.sandboxes.places().room(execution.holder()) == 0)
+        return false;
     auto runner = pool_.take(execution.engine(), execution.limits());
     if (!runner)
         return false;
+    context_.sandboxes.give_to(runner->sandbox_id, execution.holder()).value();
     ++begun_pooled_;
     execution.start(std::move(runner));
     return true;
@@ -134,9 +138,9 @@ base::Result<void> Executions::choose_again(Execution& execution) {
 
 /// What lacks is room, and runners that wait hold enough of it. Not what others wait for, too.
 bool Executions::can_make_room(const sandbox::Limits& limits) const {
-    const auto lacks = context_.sandboxes.room_for(limits);
+    const auto lacks = context_.sandboxes.room_for({limits});
     return !lacks && lacks.error().code() == Errc::capacity &&
-           context_.sandboxes.room_for(limits, pool_.held());
+           context_.sandboxes.room_for({limits}, pool_.held());
 }
 
 std::shared_ptr<Execution> Executions::find(const std::string& id) const {

@@ -37,9 +37,9 @@ struct ExecutionSettings {
 
 class Executions {
   public:
-    /// Whether a sandbox with these limits may start now, with nobody ended for it. Errors: capacity,
+    /// Tells if a sandbox may start now, with nobody ended for it. Errors: user_share, capacity,
     /// shutting_down, storage_failed.
-    using Room = std::function<base::Result<void>(const sandbox::Limits&)>;
+    using Room = std::function<base::Result<void>(const sandbox::Demand&)>;
 
     /// What `context` names outlives this.
     Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room);

@@ -36,7 +36,7 @@ class RunnerPool::Waiting final : public ProgramObserver,
 
     base::Result<void> begin() {
         auto made =
-            pool_.ports_.sandboxes.create_bare(pool_.limits_, [told = runner.on_exit](const auto& exit) {
+            pool_.ports_.sandboxes.create_bare({pool_.limits_}, [told = runner.on_exit](const auto& exit) {
                 if (const auto call = *told)
                     call(exit);
             });
@@ -157,7 +157,7 @@ bool RunnerPool::is_short() const {
 void RunnerPool::start_next() {
     if (!is_short())
         return;
-    if (ports_.is_busy() || !ports_.room(limits_))
+    if (ports_.is_busy() || !ports_.room({limits_}))
         return arm(k_runner_room_pause);
     // The emptiest first. There is one: is_short().
     Shelf* next = nullptr;

@@ -44,8 +44,8 @@ class RunnerPool {
         base::Timers& timers;
         sandbox::Manager& sandboxes;
         Programs& programs;
-        /// Whether a sandbox with these limits may start now, with nobody ended for it.
-        std::function<base::Result<void>(const sandbox::Limits&)> room;
+        /// Tells if a sandbox may start now, with nobody ended for it.
+        std::function<base::Result<void>(const sandbox::Demand&)> room;
         /// As many runs are under way as may be: they go first.
         std::function<bool()> is_busy;
         /// How a runner of this engine ended before it was ready, without having reached a limit; empty: one

@@ -35,6 +35,7 @@ namespace evt = base::evt;
 Manager::Manager(ManagerPorts ports, ManagerSettings settings)
     : ports_(ports),
       settings_(std::move(settings)),
+      places_(base::places_spec(settings_.max_sandboxes), settings_.user_share_percent),
       logs_(ports.clock),
       undying_(ports.clock, ports.timers,
                [this](const std::string& id, std::uint32_t generation, std::uint32_t memory_mb) {
@@ -171,12 +172,14 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
                   "again when they have"));
     if (const auto may = ports_.disk.may_start(id, sandbox->record.limits.disk_mb); !may)
         return refuse(may.error());
-    if (const auto room = room_for(sandbox->record.limits); !room)
+    if (const auto room = room_for({sandbox->record.limits, sandbox->record.holder}); !room)
         return refuse(room.error());
     assert(!sandbox->generation);
     Generation& generation = sandbox->generation.emplace();
     generation.number = ++sandbox->record.generation;
     generation.memory_mb = sandbox->record.limits.memory_mb;
+    if (sandbox->record.holder)
+        generation.place = places_.take(*sandbox->record.holder, 1).value();
     generation.ready = std::move(ready);
     generation.started = ports_.clock.steady_now();
     set_status(*sandbox, Status::pending);

@@ -49,8 +49,9 @@ struct ManagerPorts {
 };
 
 struct ManagerSettings {
-    std::size_t max_sandboxes = base::k_default_max_sandboxes;  // living generations
-    std::uint64_t max_memory_mb = 0;                            // of the limits of all; 0: no bound
+    std::size_t max_sandboxes = base::k_default_max_sandboxes;         // living generations
+    std::uint64_t max_memory_mb = 0;                                   // of the limits of all; 0: no bound
+    unsigned user_share_percent = base::k_default_user_share_percent;  // of the places
     double memory_reserve = 0;  // of the host's memory, left available; 0: none
     Environment host_env;       // the allow-list as found on the host (env_policy.hpp)
     Limits default_limits;      // of a sandbox whose request names none
@@ -114,21 +115,24 @@ class Manager {
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Whether a generation with these limits may start now. A frozen generation counts like a running one:
-    /// it may be thawed at any time. `spared`: as if so much of what lives were gone. Errors: capacity,
+    /// Whether a generation may start now. A frozen generation counts like a running one: it may be thawed at
+    /// any time. `spared`: as if so much of what is nobody's yet were gone. Errors: user_share, capacity,
     /// shutting_down.
-    base::Result<void> room_for(const Limits& limits, const Places& spared = {}) const;
+    base::Result<void> room_for(const Demand& demand, const Places& spared = {}) const;
+    /// The places that users hold.
+    const base::Budget& places() const noexcept { return places_; }
+    /// Gives a sandbox that is nobody's to a user, with its place. Precondition: the sandbox is known.
+    /// Errors: user_share, capacity.
+    base::Result<void> give_to(const std::string& id, const base::ShareHolder& holder);
     /// Whether the host has less memory left than the reserve. Nothing starts then.
     bool is_host_short() const;
     /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
     /// ever start with them. Errors: capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
     const Limits& default_limits() const noexcept { return settings_.default_limits; }
-    /// Keeps a place for a start with these limits, whether there is one or not: room_for() others is less
-    /// until this ends.
-    std::unique_ptr<Reservation> reserve(const Limits& limits) {
-        return std::make_unique<Reservation>(reserved_, limits.memory_mb);
-    }
+    /// Keeps a place for a start, whether there is one or not: room_for() others is less until this ends.
+    /// Null: its user has all that one may have.
+    std::unique_ptr<Reservation> reserve(const Demand& demand);
     /// How many sandboxes are worth evicting for a start with these limits that finds no room.
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
@@ -140,7 +144,7 @@ class Manager {
     /// to be found again. It has no workspace, and of the host's variables PATH and LANG alone. Its end is
     /// told to `on_exit`, once, where the observer would be told; remove() it then. Errors: shutting_down;
     /// capacity where no uid is left.
-    base::Result<std::string> create_bare(const Limits& limits, std::function<void(const Exit&)> on_exit);
+    base::Result<std::string> create_bare(const Demand& demand, std::function<void(const Exit&)> on_exit);
     /// Call once the store has the record of a sandbox that create() made: its workspace then outlives a
     /// crash.
     void claim(const std::string& id);
@@ -157,8 +161,8 @@ class Manager {
 
     /// Starts the next generation. `ready` is called once, from the loop: success, agent_failed, or
     /// sandbox_failed (with a detail that says why and holds the log's tail, also while processes of the last
-    /// generation have not died), capacity, shutting_down; on an error nothing of the generation is left, or
-    /// it is on the list of undying(). Precondition: no generation lives.
+    /// generation have not died), user_share, capacity, shutting_down; on an error nothing of the generation
+    /// is left, or it is on the list of undying(). Precondition: no generation lives.
     void start(const std::string& id, const AgentSpec& agent, Ready ready);
     /// Ends the living generation in the steps of design.md section 3, then calls `done`; with none living,
     /// calls it from the loop. The exit's class is `why`.
@@ -306,6 +310,7 @@ class Manager {
     ManagerPorts ports_;
     ManagerSettings settings_;
     Observer* observer_ = nullptr;
+    base::Budget places_;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;
     std::shared_ptr<Places> reserved_ = std::make_shared<Places>();

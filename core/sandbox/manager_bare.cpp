@@ -5,7 +5,7 @@
 
 namespace atl::sandbox {
 
-base::Result<std::string> Manager::create_bare(const Limits& limits,
+base::Result<std::string> Manager::create_bare(const Demand& demand,
                                                std::function<void(const Exit&)> on_exit) {
     if (shutting_down_)
         return base::Error(base::Errc::shutting_down, "the server is stopping; try again in a moment");
@@ -14,7 +14,8 @@ base::Result<std::string> Manager::create_bare(const Limits& limits,
         return uid.error();
     Sandbox made;
     made.record.id = base::new_id();
-    made.record.limits = limits;
+    made.record.limits = demand.limits;
+    made.record.holder = demand.holder;
     made.record.created_at = ports_.clock.wall_now();
     made.host_uid = *uid;
     made.is_bare = true;

@@ -17,13 +17,19 @@ constexpr int k_killed_by = 9;  // signal(7)
 
 }  // namespace
 
-Result<void> Manager::room_for(const Limits& limits, const Places& spared) const {
+Result<void> Manager::room_for(const Demand& demand, const Places& spared) const {
+    const Limits& limits = demand.limits;
     if (shutting_down_)
         return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
+    // A user's own use is refused first. What is nobody's yet, or does not die, has no user's place.
+    if (demand.holder && places_.room(*demand.holder) == 0 && places_.used() < settings_.max_sandboxes)
+        return places_.refusal(*demand.holder, 1);
     if (living_ + reserved_->sandboxes - spared.sandboxes >= settings_.max_sandboxes)
         return Error(Errc::capacity,
                      "all " + std::to_string(settings_.max_sandboxes) +
-                         " sandboxes are in use; delete or pause a conversation, or try again later");
+                         " sandboxes are in use; delete or pause a conversation, or try again later",
+                     base::k_place_retry)
+            .with("budget", "\"places\"");
     if (settings_.max_memory_mb > 0 &&
         committed_mb_ + reserved_->memory_mb - spared.memory_mb + limits.memory_mb > settings_.max_memory_mb)
         return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
@@ -48,6 +54,30 @@ Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) 
     return Error(Errc::capacity, "a memory limit of " + std::to_string(limits.memory_mb) +
                                      " MB is more than is left of the " +
                                      std::to_string(settings_.max_memory_mb) + " MB for all sandboxes");
+}
+
+Result<void> Manager::give_to(const std::string& id, const base::ShareHolder& holder) {
+    Sandbox& sandbox = *lookup(id);
+    if (sandbox.generation) {
+        auto place = places_.take(holder, 1);
+        if (!place)
+            return place.error();
+        sandbox.generation->place = std::move(*place);
+    }
+    sandbox.record.holder = holder;
+    return {};
+}
+
+std::unique_ptr<Reservation> Manager::reserve(const Demand& demand) {
+    base::Share place;
+    if (demand.holder) {
+        auto taken = places_.take(*demand.holder, 1);
+        if (!taken && taken.error().code() == Errc::user_share)
+            return nullptr;
+        if (taken)
+            place = std::move(*taken);
+    }
+    return std::make_unique<Reservation>(reserved_, demand.limits.memory_mb, std::move(place));
 }
 
 std::size_t Manager::worth_evicting(const Limits& limits) const {

@@ -31,6 +31,7 @@ enum class Hold : std::uint8_t {
 struct ManagedGeneration {
     std::uint32_t number = 0;
     std::uint32_t memory_mb = 0;  // its limit, which only grows while it lives
+    base::Share place;            // of its user
     GenerationMachine machine;
     bool has_exited = false;  // its process said so
     bool remains = false;     // dead for us, and processes of it are left

@@ -57,6 +57,7 @@ void Manager::keep_remains(Sandbox& sandbox) {
     remains.sandbox_id = sandbox.record.id;
     remains.generation = generation.number;
     remains.memory_mb = generation.memory_mb;
+    remains.place = std::move(generation.place);
     remains.group = std::move(generation.group);
     remains.process = std::move(generation.process);
     remains.has_exited = generation.has_exited;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/shares.hpp"
+
 namespace atl::sandbox {
 
 /// Places among the living sandboxes, and their memory limits together.
@@ -14,11 +16,12 @@ struct Places {
     std::uint64_t memory_mb = 0;
 };
 
-/// One of them, for as long as this lives; may outlive the manager that gave it.
+/// One of them, for as long as this lives. The manager that gave it outlives it.
 class Reservation {
   public:
-    Reservation(std::shared_ptr<Places> all, std::uint32_t memory_mb)
-        : all_(std::move(all)), memory_mb_(memory_mb) {
+    /// `place`: of its user; of nothing where that has none now.
+    Reservation(std::shared_ptr<Places> all, std::uint32_t memory_mb, base::Share place)
+        : all_(std::move(all)), memory_mb_(memory_mb), place_(std::move(place)) {
         ++all_->sandboxes;
         all_->memory_mb += memory_mb_;
     }
@@ -32,6 +35,7 @@ class Reservation {
   private:
     std::shared_ptr<Places> all_;
     std::uint32_t memory_mb_;
+    base::Share place_;
 };
 
 }  // namespace atl::sandbox

@@ -15,6 +15,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/base/shares.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/limit_table.hpp"
 
@@ -153,6 +154,14 @@ struct Record {
     base::WallTime created_at{};
     std::uint32_t ttl_seconds = 0;  // 0: none
     bool gone = false;              // only the record is left, of an ended conversation
+    std::optional<base::ShareHolder>
+        holder{};  // whose place a generation takes; not stored; none: nobody's yet
+};
+
+/// A start that wants a place.
+struct Demand {
+    Limits limits{};
+    std::optional<base::ShareHolder> holder{};  // as in Record
 };
 
 }  // namespace atl::sandbox

@@ -64,6 +64,7 @@ void each_field(A<conversation::Record> auto& record, auto&& visit) {
     visit({"create_key", unlisted}, record.create_key);
     visit({"create_digest", unlisted}, record.create_digest);
     visit({"title"}, record.title);
+    visit({"madeBy"}, record.made_by);
     visit({"idleSeconds"}, record.idle_seconds);
     visit({"readBeforeEdit"}, record.tools.read_before_edit);
 }

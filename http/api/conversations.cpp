@@ -56,6 +56,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
             (sender.user_id ? "u" + *sender.user_id : "k" + sender.limited_as) + '\n' + *key;
         form->fingerprint = body->dump();
     }
+    form->made_by = context.principal.limited_as;
     auto start = [&](Manager::Reply<View> reply) {
         api.conversations.create(std::move(*form), std::move(reply));
     };
@@ -215,14 +216,23 @@ Route create_conversation_route(Api& api) {
     made.request_schema = "CreateConversation";
     made.headers = {k_idempotency_parameter};
     made.responses = {{201, "The conversation, ready.", "Conversation"}};
-    made.errors = {Errc::unknown_agent,          Errc::invalid_env,
-                   Errc::network_not_allowed,    Errc::sandbox_failed,
-                   Errc::agent_failed,           Errc::capacity,
-                   Errc::storage_failed,         Errc::shutting_down,
-                   Errc::host_unsupported,       Errc::bridge_failed,
-                   Errc::deadline_exceeded,      Errc::user_not_allowed,
-                   Errc::limit_not_allowed,      Errc::too_many_conversations,
-                   Errc::idempotency_key_reused, Errc::conversation_ended};
+    made.errors = {Errc::unknown_agent,
+                   Errc::invalid_env,
+                   Errc::network_not_allowed,
+                   Errc::sandbox_failed,
+                   Errc::agent_failed,
+                   Errc::capacity,
+                   Errc::storage_failed,
+                   Errc::shutting_down,
+                   Errc::host_unsupported,
+                   Errc::bridge_failed,
+                   Errc::deadline_exceeded,
+                   Errc::user_not_allowed,
+                   Errc::limit_not_allowed,
+                   Errc::too_many_conversations,
+                   Errc::idempotency_key_reused,
+                   Errc::conversation_ended,
+                   Errc::user_share};
     made.user_keys = UserKeys::allowed;
     return made;
 }
@@ -306,8 +316,8 @@ std::vector<Route> conversation_routes(Api& api) {
     resume.summary = "Lets a frozen sandbox go on, or starts it again; answers when it is ready.";
     resume.errors.push_back(Errc::conversation_paused);
     resume.errors.insert(resume.errors.end(),
-                         {Errc::sandbox_failed, Errc::agent_failed, Errc::capacity, Errc::host_unsupported,
-                          Errc::bridge_failed, Errc::deadline_exceeded});
+                         {Errc::sandbox_failed, Errc::agent_failed, Errc::user_share, Errc::capacity,
+                          Errc::host_unsupported, Errc::bridge_failed, Errc::deadline_exceeded});
     routes.push_back(std::move(resume));
     return routes;
 }

@@ -145,9 +145,8 @@ std::vector<Route> exec_routes(Api& api) {
     exec.responses = {{200, "What it wrote, and how it ended.", "ExecResult"},
                       {200, "What it writes, and how it ends.", "ExecStream", k_event_stream_type}};
     exec.errors = lease_errors();
-    for (const Errc code :
-         {Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd, Errc::too_many_processes,
-          Errc::too_many_streams, Errc::user_share, Errc::request_timeout})
+    for (const Errc code : {Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd,
+                            Errc::too_many_processes, Errc::too_many_streams, Errc::request_timeout})
         exec.errors.push_back(code);
     std::vector<Route> routes;
     routes.push_back(std::move(exec));

@@ -81,9 +81,10 @@ base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext
 }
 
 std::vector<Errc> lease_errors() {
-    return {Errc::not_found,     Errc::conversation_ended, Errc::conversation_starting, Errc::sandbox_failed,
-            Errc::sandbox_gone,  Errc::capacity,           Errc::storage_failed,        Errc::shutting_down,
-            Errc::bridge_failed, Errc::deadline_exceeded};
+    return {Errc::not_found,         Errc::conversation_ended, Errc::conversation_starting,
+            Errc::sandbox_failed,    Errc::sandbox_gone,       Errc::capacity,
+            Errc::storage_failed,    Errc::shutting_down,      Errc::bridge_failed,
+            Errc::deadline_exceeded, Errc::user_share};
 }
 
 }  // namespace atl::http

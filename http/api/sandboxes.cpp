@@ -26,6 +26,7 @@ Task<Result<Response>> async_create_sandbox(Api& api, RequestContext& context) {
         co_return claimed.error();
     if (auto open = check_network(context.principal, form->network); open.has_error())
         co_return open.error();
+    form->made_by = context.principal.limited_as;
     auto start = [&](Manager::Reply<SandboxView> reply) {
         api.conversations.create_sandbox(std::move(*form), std::move(reply));
     };
@@ -122,19 +123,13 @@ Route create_sandbox_route(Api& api) {
     made.body = BodyKind::optional_json;
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
-    made.errors = {Errc::invalid_env,
-                   Errc::network_not_allowed,
-                   Errc::sandbox_failed,
-                   Errc::sandbox_gone,
-                   Errc::capacity,
-                   Errc::storage_failed,
-                   Errc::shutting_down,
-                   Errc::host_unsupported,
-                   Errc::bridge_failed,
-                   Errc::deadline_exceeded,
-                   Errc::limit_not_allowed,
-                   Errc::user_not_allowed,
-                   Errc::too_many_conversations};
+    made.errors = {Errc::invalid_env,       Errc::network_not_allowed,
+                   Errc::sandbox_failed,    Errc::sandbox_gone,
+                   Errc::user_share,        Errc::capacity,
+                   Errc::storage_failed,    Errc::shutting_down,
+                   Errc::host_unsupported,  Errc::bridge_failed,
+                   Errc::deadline_exceeded, Errc::limit_not_allowed,
+                   Errc::user_not_allowed,  Errc::too_many_conversations};
     made.user_keys = UserKeys::allowed;
     return made;
 }

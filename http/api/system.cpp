@@ -69,7 +69,7 @@ void write_ceilings(base::JsonWriter& json, const sandbox::LimitChanges& ceiling
 // A key with a user is not told what others use.
 void write_budgets(base::JsonWriter& json, const base::Budgets& budgets, const Principal& principal) {
     json.begin_array();
-    for (const base::Budget* const budget : budgets.all()) {
+    for (const base::Budget* const budget : budgets.all) {
         const base::BudgetSpec& spec = budget->spec();
         json.begin_object();
         json.key("name").string(spec.name);

@@ -308,7 +308,7 @@ std::vector<Route> tool_routes(Api& api) {
     call.responses = {{200, "The result, whether the tool succeeded or not.", "ToolResult"},
                       {200, "Progress, then the result.", "ToolStream", k_event_stream_type}};
     call.query = {k_named_parameter};
-    call.errors = {Errc::not_found, Errc::invalid_field,  Errc::unknown_field,
+    call.errors = {Errc::not_found, Errc::invalid_field,  Errc::unknown_field, Errc::user_share,
                    Errc::capacity,  Errc::storage_failed, Errc::shutting_down};
     call.user_keys = UserKeys::allowed;
     routes.push_back(std::move(call));

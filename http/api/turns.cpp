@@ -243,6 +243,7 @@ std::vector<Route> turn_routes(Api& api) {
                    Errc::conversation_starting,
                    Errc::sandbox_failed,
                    Errc::agent_failed,
+                   Errc::user_share,
                    Errc::capacity,
                    Errc::storage_failed,
                    Errc::shutting_down,

@@ -16,7 +16,13 @@ namespace {
 constexpr std::uint64_t k_mib = 1024UL * 1024;
 
 struct House {
-    explicit House(const char* user_share) : lab(Privilege::as_started, {"--user-share", user_share}) {}
+    explicit House(const char* user_share, Words more = {})
+        : lab(Privilege::as_started, with(std::move(more), user_share)) {}
+
+    static Words with(Words arguments, const char* user_share) {
+        arguments.insert(arguments.end(), {"--user-share", user_share});
+        return arguments;
+    }
 
     Json budget(const std::string& name) {
         const Json system = lab.api.call(200, "GET", "/v1/system");
@@ -126,6 +132,32 @@ TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam
     CHECK(take(house) <= 33 * k_mib);
     const Json next{{"userId", "neighbour"}, {"code", "return 8"}, {"detached", true}};
     CHECK(house.post("/v1/execute", next).status == 202);
+}
+
+TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
+    // Of 20 places. Returns how many were made before the first refusal.
+    const auto fill = [](House& house, const std::string& code) {
+        for (int made = 0;; ++made) {
+            const HttpResponse answer = house.post("/v1/sandboxes", of_user("greedy"));
+            if (answer.status == 201)
+                continue;
+            CHECK(code_of(answer) == code);
+            CHECK(Json::parse(answer.body)["budget"] == "places");
+            return made;
+        }
+    };
+    {
+        House control("100", {"--max-sandboxes", "20"});
+        CHECK(fill(control, "capacity") == 20);
+        CHECK(control.post("/v1/conversations", of_user("neighbour")).status == 503);
+    }
+    House house("50", {"--max-sandboxes", "20"});
+    const Json paused = house.lab.api.create(of_user("neighbour"));
+    const std::string path = "/v1/conversations/" + paused["id"].get<std::string>();
+    house.lab.api.call(200, "POST", path + "/pause", R"({"mode":"cold"})");
+    CHECK(fill(house, "user_share") == 10);
+    CHECK(house.lab.api.message(paused["id"], "echo well").output == "well\n");
+    CHECK(house.post("/v1/sandboxes", of_user("neighbour")).status == 201);
 }
 
 }  // namespace shares_test

@@ -1,6 +1,8 @@
 #include "core/conversation/admission.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 #include <vector>
 
 #include "core/base/limits.hpp"
@@ -12,41 +14,58 @@ using conversation::Admission;
 
 namespace {
 
-/// A server with a number of places and sandboxes that can be spared.
-struct House {
-    int free = 0;
+/// A server with a number of places and sandboxes that can be evicted: "a" is anybody's, "ann/a" is ann's.
+struct House : conversation::Victims {
+    explicit House(int places = 0, std::vector<std::string> victims = {})
+        : free(places), spared(std::move(victims)) {}
+
+    bool is_possible(const base::ShareHolder* of) const override {
+        return std::ranges::any_of(spared, [&](const std::string& one) { return is_of(one, of); });
+    }
+    std::optional<std::string> evict(const base::ShareHolder* of) override {
+        const auto found =
+            std::ranges::find_if(spared, [&](const std::string& one) { return is_of(one, of); });
+        if (found == spared.end())
+            return std::nullopt;
+        evicted.push_back(*found);
+        spared.erase(found);
+        return evicted.back();
+    }
+    base::Error refusal(const base::Error& why, const base::ShareHolder*) const override {
+        return base::Error(why.code(), why.detail(), std::chrono::seconds{7});
+    }
+    static bool is_of(const std::string& one, const base::ShareHolder* of) {
+        return of == nullptr || one.starts_with(of->name().substr(5) + "/");
+    }
+
+    int free;
     std::vector<std::string> spared;
     std::vector<std::string> evicted;
     std::vector<std::string> started;
     std::vector<std::string> refused;
     std::vector<std::string> ahead;  // only started ahead
+    std::set<std::string> over{};    // users who have their share
     std::size_t worth = base::k_max_evictions_per_start;
-    Admission admission{{[this](const sandbox::Limits&) {
-                             return free > 0 ? base::Result<void>()
-                                             : base::Error(base::Errc::capacity, "full");
-                         },
-                         [this]() -> std::optional<std::string> {
-                             if (ahead.empty())
-                                 return std::nullopt;
-                             const std::string id = ahead.back();
-                             ahead.pop_back();
-                             return id;
-                         },
-                         [this](const sandbox::Limits&) { return worth; },
-                         [this]() -> std::optional<std::string> {
-                             if (spared.empty())
-                                 return std::nullopt;
-                             evicted.push_back(spared.front());
-                             spared.erase(spared.begin());
-                             return evicted.back();
-                         },
-                         [this] { return !spared.empty() || !ahead.empty(); },
-                         [](const base::Error& why) {
-                             return base::Error(why.code(), why.detail(), std::chrono::seconds{7});
-                         }}};
+    Admission admission{
+        {[this](const sandbox::Demand& demand) {
+             if (demand.holder && over.contains(demand.holder->name().substr(5)))
+                 return base::Result<void>(base::Error(base::Errc::user_share, "yours"));
+             return free > 0 ? base::Result<void>() : base::Error(base::Errc::capacity, "full");
+         },
+         [this]() -> std::optional<std::string> {
+             if (ahead.empty())
+                 return std::nullopt;
+             const std::string id = ahead.back();
+             ahead.pop_back();
+             return id;
+         },
+         [this] { return !ahead.empty(); }, [this](const sandbox::Limits&) { return worth; }, *this}};
 
-    void ask(const std::string& id) {
-        admission.admit(id, {}, [this, id](const base::Result<void>& admitted) {
+    void ask(const std::string& id, const std::string& user = "") {
+        sandbox::Demand demand;
+        if (!user.empty())
+            demand.holder = base::ShareHolder::user(user);
+        admission.admit(id, demand, [this, id](const base::Result<void>& admitted) {
             (admitted ? started : refused).push_back(id);
             if (admitted)
                 --free;
@@ -65,7 +84,7 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("admission: who finds room starts at once, and nobody is evicted for it") {
-    House house{.free = 1, .spared = {"a"}};
+    House house(1, {"a"});
     CHECK(house.admission.has_place({}).has_value());
     house.ask("x");
     CHECK(house.started == Names{"x"});
@@ -73,7 +92,7 @@ TEST_CASE("admission: who finds room starts at once, and nobody is evicted for i
 }
 
 TEST_CASE("admission: without room the start waits for the end of one that is spared") {
-    House house{.free = 0, .spared = {"a", "b"}};
+    House house(0, {"a", "b"});
     CHECK(house.admission.has_place({}).has_value());
     house.ask("x");
     CHECK(house.started.empty());
@@ -86,7 +105,7 @@ TEST_CASE("admission: without room the start waits for the end of one that is sp
 }
 
 TEST_CASE("admission: those that wait go in their order, each in the place of another") {
-    House house{.free = 0, .spared = {"a", "b", "c"}};
+    House house(0, {"a", "b", "c"});
     for (const char* id : {"x", "y", "z"})
         house.ask(id);
     CHECK(house.evicted.size() == 3);
@@ -98,14 +117,14 @@ TEST_CASE("admission: those that wait go in their order, each in the place of an
 }
 
 TEST_CASE("admission: where nobody can be spared the start is refused, with a time to come back") {
-    House house{};
+    House house;
     CHECK(house.admission.has_place({}).error().retry_after() == std::chrono::seconds{7});
     house.ask("x");
     CHECK(house.refused == Names{"x"});
 }
 
 TEST_CASE("admission: a start that was cancelled is not answered, and its place goes to the next") {
-    House house{.free = 0, .spared = {"a", "b"}};
+    House house(0, {"a", "b"});
     house.ask("x");
     house.ask("y");
     CHECK(house.admission.cancel("x"));
@@ -116,7 +135,7 @@ TEST_CASE("admission: a start that was cancelled is not answered, and its place 
 }
 
 TEST_CASE("admission: one start ends only so many others for a place that does not come free") {
-    House house{};
+    House house;
     for (int i = 0; i < 100; ++i)
         house.spared.push_back("s" + std::to_string(i));
     house.ask("x");
@@ -152,6 +171,47 @@ TEST_CASE("admission: nothing is ended for a start that this would not help") {
     CHECK(house.refused == std::vector<std::string>{"huge"});
     CHECK(house.spared.size() == 1);
     CHECK(house.ahead.size() == 1);
+}
+
+TEST_CASE("admission: beyond the share of a user the start waits for a sandbox of the same user") {
+    House house(5, {"bob/1", "ann/1", "ann/2"});
+    house.ahead = {"pool"};
+    house.over = {"ann"};
+    CHECK(house.admission.has_place({{}, base::ShareHolder::user("ann")}).has_value());
+    house.ask("x", "ann");
+    CHECK(house.started.empty());
+    CHECK(house.evicted == Names{"ann/1"});
+    CHECK(house.ahead.size() == 1);
+    // Nobody waits behind it.
+    CHECK(house.admission.has_room({{}, base::ShareHolder::user("bob")}).has_value());
+    house.ask("y", "bob");
+    CHECK(house.started == Names{"y"});
+    house.over.clear();
+    house.ends("ann/1");
+    CHECK(house.started == Names{"y", "x"});
+    CHECK(house.evicted == Names{"ann/1"});
+}
+
+TEST_CASE("admission: beyond the share of a user whose sandboxes are all in use the start is refused") {
+    House house(5, {"bob/1"});
+    house.over = {"ann"};
+    const auto refused = house.admission.has_place({{}, base::ShareHolder::user("ann")});
+    CHECK(refused.error().code() == base::Errc::user_share);
+    house.ask("x", "ann");
+    CHECK(house.refused == Names{"x"});
+    CHECK(house.evicted.empty());
+}
+
+TEST_CASE("admission: starts of a user beyond the share each end one sandbox, and give up after so many") {
+    House house(5, {"ann/1", "ann/2"});
+    house.over = {"ann"};
+    house.ask("x", "ann");
+    house.ask("y", "ann");
+    CHECK(house.evicted == Names{"ann/1", "ann/2"});
+    house.ends("ann/1");
+    house.ends("ann/2");
+    CHECK(house.refused == Names{"x", "y"});
+    CHECK(house.admission.is_idle());
 }
 
 }  // namespace admission_test

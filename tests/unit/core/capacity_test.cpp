@@ -18,8 +18,8 @@ TEST_CASE("capacity: memory limits are counted while a sandbox lives, frozen or 
     House house({10, 250});
     const std::string first = house.create(100)->record.id;
     CHECK(house.sandboxes->committed_memory_mb() == 100);
-    CHECK(house.sandboxes->room_for(memory(150)).has_value());
-    CHECK(house.sandboxes->room_for(memory(151)).error().code() == base::Errc::capacity);
+    CHECK(house.sandboxes->room_for({memory(150)}).has_value());
+    CHECK(house.sandboxes->room_for({memory(151)}).error().code() == base::Errc::capacity);
     conversation::PatchRequest more;
     more.limits.emplace().memory_mb = 200;
     (void)house.answer([&](auto reply) { house.conversations->patch(first, more, std::move(reply)); });
@@ -79,6 +79,50 @@ TEST_CASE("capacity: what can never fit ends nobody, and no limit grows beyond t
     CHECK(house.sandboxes->committed_memory_mb() == 4096);
     CHECK(house.raise(id, 6144).has_value());
     CHECK(house.sandboxes->committed_memory_mb() == 8192);
+}
+
+TEST_CASE("capacity: a user's sandboxes leave others places, and its own idle ones make room for its next") {
+    House house({20});
+    const auto create = [&](const std::string& user) {
+        conversation::CreateRequest request;
+        request.user_id = user;
+        return house.create(std::move(request));
+    };
+    const auto sleeping = create("bob")->record.id;
+    REQUIRE(house.pause(sleeping).has_value());
+    const auto first = create("ann")->record.id;
+    for (int i = 1; i < 10; ++i)
+        REQUIRE(create("ann").has_value());
+    const auto refused = create("ann");
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::user_share);
+    CHECK(refused.error().retry_after() == base::k_default_evict_idle);
+    CHECK(house.sandboxes->reserve({{}, base::ShareHolder::user("ann")}) == nullptr);
+    CHECK(house.resume(sleeping).has_value());
+    REQUIRE(house.freeze(first).has_value());
+    CHECK(create("ann").has_value());
+    CHECK(test::get(*house.conversations, first)->record.reason == conversation::PauseReason::evicted);
+    CHECK(test::get(*house.conversations, sleeping)->record.status == conversation::Status::active);
+    CHECK(house.sandboxes->places().held_by(base::ShareHolder::user("ann")) == 10);
+}
+
+TEST_CASE("capacity: a place without an owner is that of the key that made the conversation, also later") {
+    House house(sandbox::ManagerSettings{});
+    conversation::CreateRequest request;
+    request.made_by = "key1";
+    const auto id = house.create(std::move(request))->record.id;
+    const auto held = [&] { return house.sandboxes->places().held_by(base::ShareHolder::key("key1")); };
+    CHECK(held() == 1);
+    house.restart();
+    CHECK(held() == 0);
+    REQUIRE(house.resume(id).has_value());
+    CHECK(held() == 1);
+    {
+        const auto next = house.sandboxes->reserve({{}, base::ShareHolder::key("key1")});
+        CHECK(held() == 2);
+    }
+    CHECK(held() == 1);
+    CHECK(house.sandboxes->places().used() == 1);
 }
 
 }  // namespace capacity_test

@@ -147,7 +147,7 @@ struct Lab {
                     settings_of(places)),
           executions({budgets.results, world.clock, world.timers, sandboxes, programs, &checks},
                      execution::Engines({engine_named("container")}), {512, queue},
-                     [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {}
+                     [this](const sandbox::Demand& demand) { return sandboxes.room_for(demand); }) {}
 
     /// What is under way keeps runs, which need this world to go.
     ~Lab() { settle(); }

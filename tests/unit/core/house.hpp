@@ -51,6 +51,13 @@ class House {
     base::Result<conversation::View> create(conversation::CreateRequest request) {
         return answer([&](auto reply) { conversations->create(std::move(request), std::move(reply)); });
     }
+    base::Result<conversation::View> pause(const std::string& id) {
+        return answer(
+            [&](auto reply) { conversations->pause(id, conversation::PauseMode::cold, std::move(reply)); });
+    }
+    base::Result<conversation::View> resume(const std::string& id) {
+        return answer([&](auto reply) { conversations->resume(id, std::move(reply)); });
+    }
     base::Result<conversation::View> freeze(const std::string& id) {
         return answer(
             [&](auto reply) { conversations->pause(id, conversation::PauseMode::warm, std::move(reply)); });

@@ -64,7 +64,7 @@ struct Lab {
           executions({budgets.results, world.clock, world.timers, sandboxes, programs},
                      execution::Engines({engine_named("isolated-vm"), engine_named("container")}),
                      {512, {}, std::move(pools), memory_mb},
-                     [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {
+                     [this](const sandbox::Demand& demand) { return sandboxes.room_for(demand); }) {
         executions.open_pool();
     }
     ~Lab() { settle(); }
@@ -304,6 +304,36 @@ TEST_CASE("pooled: the place of a runner that gives way is the run's, whoever el
     }
 }
 
+TEST_CASE("pooled: a runner's place is its user's once it is taken, within the user's share") {
+    Lab lab({{"container", 1, From::start}}, 20);
+    lab.pass(k_while);
+    REQUIRE(lab.ready() == 1);
+    CHECK(lab.sandboxes.places().used() == 0);
+    const auto ann = base::ShareHolder::user("ann");
+    const auto begin = [&] {
+        ExecutionRequest request;
+        request.engine = &lab.executions.engines().all()[1];
+        request.memory_mb = 128;
+        request.holder = ann;
+        return lab.executions.begin(std::move(request));
+    };
+    const auto run = begin();
+    REQUIRE(run.has_value());
+    CHECK(lab.executions.begun_pooled() == 1);
+    CHECK(lab.sandboxes.places().held_by(ann) == 1);
+    lab.pass(k_while);
+    REQUIRE(lab.ready() == 1);
+    std::vector<std::unique_ptr<sandbox::Reservation>> others;
+    while (lab.sandboxes.places().room(ann) > 0)
+        others.push_back(lab.sandboxes.reserve({{}, ann}));
+    CHECK(begin().error().code() == base::Errc::user_share);
+    CHECK(lab.ready() == 1);
+    others.clear();
+    (*run)->cancel("");
+    lab.settle();
+    CHECK(lab.sandboxes.places().used() == 0);
+}
+
 TEST_CASE("pooled: runners give way only to a run that then has room") {
     sandbox::ManagerSettings settings;
     settings.max_memory_mb = 600;
@@ -339,7 +369,7 @@ TEST_CASE(
     const execution::Engine& engine = lab.executions.engines().all()[1];
     CHECK(pool.has(engine, execution::limits_of_run(400, 100)));
     {
-        const auto kept = lab.sandboxes.reserve(execution::limits_of_run(150, 100));
+        const auto kept = lab.sandboxes.reserve({execution::limits_of_run(150, 100)});
         CHECK(pool.has(engine, execution::limits_of_run(250, 100)));
         CHECK_FALSE(pool.has(engine, execution::limits_of_run(251, 100)));
     }

@@ -81,7 +81,7 @@ class ApiServer final : public ServerThread {
         executions_.emplace(
             execution::ExecutionContext{budgets.results, world.clock, world.timers, *sandboxes_, programs_},
             execution::Engines({}), execution::ExecutionSettings{},
-            [this](const sandbox::Limits& limits) { return manager_->has_capacity(limits); });
+            [this](const sandbox::Demand& demand) { return manager_->has_capacity(demand); });
         api_.emplace(http::Api{*manager_, budgets, std::move(system), &k_tokens});
         api_->executions = &*executions_;
         pump();
