@@ -454,13 +454,17 @@ void Application::Parts::open_previews() {
             const auto dial = [&](sandbox::DialObserver& observer) { return inside->dial(port, observer); };
             return std::make_unique<http::DialedStream>(loop.get_executor(), dial, std::move(held));
         });
-    http::PreviewSettings settings{
-        config.previews, {}, config.preview_wakes_per_minute, config.allowed_origins, config.limits};
+    http::PreviewSettings settings{config.previews,
+                                   {},
+                                   {config.preview_wakes_per_minute, config.user_share_percent},
+                                   config.allowed_origins,
+                                   config.limits};
     // Nothing stands before a port of this machine.
     if (config.previews)
         settings.trusted_proxies = config.trusted_proxies;
     previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
+    budgets.all.push_back(&previews->wakes());
     if (!config.previews)
         doors = std::make_unique<http::LoopbackDoors>(*server, *previews);
 }

@@ -444,12 +444,16 @@ void Manager::owner_of(const std::string& sandbox_id, Reply<std::optional<std::s
     });
 }
 
-void Manager::wake(const std::string& sandbox_id, const Reply<void>& reply) {
-    with_owner(sandbox_id, [this, reply](const Result<Conversation*>& owner) {
-        if (owner && *owner != nullptr)
-            return (*owner)->wake(reply);
-        refuse(reply, owner ? Error(Errc::sandbox_gone, "the sandbox has no conversation to be woken")
-                            : owner.error());
+void Manager::wake(const std::string& sandbox_id, const MayWake& may, const Reply<void>& reply) {
+    with_owner(sandbox_id, [this, may, reply](const Result<Conversation*>& owner) {
+        if (!owner || *owner == nullptr)
+            return refuse(reply,
+                          owner ? Error(Errc::sandbox_gone, "the sandbox has no conversation to be woken")
+                                : owner.error());
+        const Record& record = (*owner)->record();
+        if (auto allowed = may(base::ShareHolder::owner(record.user_id, record.id)); !allowed)
+            return refuse(reply, allowed.error());
+        (*owner)->wake(reply);
     });
 }
 

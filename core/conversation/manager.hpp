@@ -110,8 +110,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// Makes the paused conversation of a sandbox active, for a client that only looks at it: without its
     /// agent, and never in the place of another sandbox. `reply` once, from the loop, when the sandbox is up.
     /// Errors as lease(); capacity also where something would have to be evicted; sandbox_gone also without
-    /// a conversation, and while the last generation goes down.
-    void wake(const std::string& sandbox_id, const Reply<void>& reply);
+    /// a conversation, and while the last generation goes down; those of `may`, which is asked first.
+    using MayWake = std::function<base::Result<void>(const base::ShareHolder& owner)>;
+    void wake(const std::string& sandbox_id, const MayWake& may, const Reply<void>& reply);
     /// The operations of a held lease's generation; null once that is gone. Valid until control returns to
     /// the loop; what it makes may outlive the generation (sandbox/operations.hpp).
     sandbox::Operations* operations(const Lease& lease) {

@@ -59,6 +59,8 @@ static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox &&
 // Wakes of paused conversations by their previews: of all in a minute, of one at most once in this time.
 inline constexpr std::uint32_t k_preview_wakes_per_minute = 60;
 inline constexpr std::uint32_t k_most_preview_wakes_per_minute = 6'000;
+// Wakes that a user may have while there are as many, whatever the share is (core/base/shares.hpp).
+inline constexpr std::uint32_t k_preview_wakes_user_floor = 4;
 inline constexpr std::chrono::milliseconds k_preview_wake_pause{10'000};
 // Conversations in that pause at a time. Most were not woken: there is no room, or they cannot start.
 inline constexpr std::size_t k_max_wake_pauses = 8'192;

@@ -28,6 +28,17 @@ Error stopped(const PreviewView& view) {
     return {Errc::paused, "The conversation of this preview is paused."};
 }
 
+// Visitors are not told how much the owner holds.
+Error for_visitor(const Error& error) {
+    if (error.code() != Errc::user_share)
+        return error;
+    Error told(error.code(), "The owner of this preview has all that one user may have now.",
+               error.retry_after());
+    for (const auto& [name, json] : error.members())
+        told = std::move(told).with(name, json);
+    return told;
+}
+
 // Refusals that count against the address: no such preview, an ended one, no access, a malformed request.
 bool is_charged(Errc why) {
     constexpr std::array k_charged{Errc::not_found,          Errc::preview_ended,     Errc::host_not_allowed,
@@ -82,10 +93,10 @@ PreviewService::PreviewService(PreviewSettings settings, conversation::Manager& 
       keys_(known.keys),
       limits_(settings_.limits),
       passes_(known.tokens, conversations.clock()),
-      waker_(conversations.clock(), conversations.timers(), settings_.wakes_per_minute,
-             [&conversations](const std::string& sandbox_id, const PreviewWaker::Reply& reply) {
-                 conversations.wake(sandbox_id, reply);
-             }),
+      waker_(
+          conversations.clock(), conversations.timers(), settings_.wakes,
+          [&conversations](const std::string& sandbox_id, const PreviewWaker::May& may,
+                           const PreviewWaker::Reply& reply) { conversations.wake(sandbox_id, may, reply); }),
       visits_(
           conversations,
           [this](const std::string& sandbox_id) {
@@ -337,7 +348,7 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
         limit_log_.log(error, context.client.address);
     if (is_closed(why) && is_navigation(context.request))
         return closed_page(why);
-    Response response = problem(why == error.code() ? error : Error(why), context.request_id);
+    Response response = problem(why == error.code() ? for_visitor(error) : Error(why), context.request_id);
     if (may_pass(why) && is_navigation(context.request)) {
         Response page = waiting_page(why);
         for (auto& field : response.headers)

@@ -26,7 +26,7 @@ namespace atl::http {
 struct PreviewSettings {
     std::optional<PreviewNames> names;  // none: each sandbox has a port of this machine
     TrustedProxies trusted_proxies;     // whose X-Forwarded fields count
-    std::uint32_t wakes_per_minute = base::k_preview_wakes_per_minute;
+    PreviewWaker::Bounds wakes{base::k_preview_wakes_per_minute};
     std::vector<std::string> allowed_origins{};  // pages of other sites that may ask for private previews
     LimitSettings limits{};  // of an address: its connections, and how often it may be refused
 };
@@ -52,6 +52,7 @@ class PreviewService final : public Service {
                            const base::Error& error) override;
     void complete(const Request& request, Response& response) override;
     void sent(const Request& request, const Response& response) override;
+    const base::Budget& wakes() const noexcept { return waker_.wakes(); }
 
   private:
     base::Result<void> charge(const Client& client);

@@ -31,12 +31,13 @@ bool is_prefetch(std::string_view purpose) {
 
 }  // namespace
 
-PreviewWaker::PreviewWaker(const base::Clock& clock, base::Timers& timers, std::uint32_t wakes_per_minute,
-                           Wake wake)
+PreviewWaker::PreviewWaker(const base::Clock& clock, base::Timers& timers, Bounds bounds, Wake wake)
     : clock_(clock),
       timers_(timers),
-      wakes_per_minute_(wakes_per_minute),
       wake_(std::move(wake)),
+      wakes_({"wakes", "wakes a minute", "A wake counts for a minute.", bounds.wakes_per_minute,
+              base::k_preview_wakes_user_floor, std::chrono::seconds(1)},
+             bounds.user_share_percent),
       self_(std::make_shared<PreviewWaker*>(this)) {}
 
 PreviewWaker::~PreviewWaker() {
@@ -58,7 +59,7 @@ bool PreviewWaker::may_wake(const Request& request) noexcept {
 }
 
 void PreviewWaker::forget_old(base::SteadyTime now) {
-    while (!counted_.empty() && counted_.begin()->first <= now - k_minute)
+    while (!counted_.empty() && counted_.begin()->first.first <= now - k_minute)
         counted_.erase(counted_.begin());
     while (!begun_by_time_.empty()) {
         const auto oldest = begun_.find(begun_by_time_.front());
@@ -78,20 +79,35 @@ Result<void> PreviewWaker::admit(const std::string& sandbox_id) {
     if (const auto last = begun_.find(sandbox_id); last != begun_.end())
         return Error(Errc::paused, "The conversation of this preview was woken a moment ago.",
                      pause_after(last->second));
-    if (wakes_per_minute_ == 0)
+    if (wakes_.spec().total == 0)
         return Error(Errc::paused);
-    if (counted_.size() >= wakes_per_minute_)
-        return Error(Errc::capacity,
-                     "Too many conversations are being woken by their previews; try again later.",
-                     whole_seconds(counted_.begin()->first + k_minute - now));
+    if (wakes_.used() >= wakes_.spec().total)
+        return until_next(wakes_.refusal({}, 1), nullptr);
     if (begun_.size() >= base::k_max_wake_pauses)
         return Error(Errc::capacity,
                      "Too many previews were asked for that cannot be woken; try again later.",
                      pause_after(begun_.at(begun_by_time_.front())));
-    counted_.emplace(now, sandbox_id);
     begun_.emplace(sandbox_id, now);
     begun_by_time_.push_back(sandbox_id);
     return {};
+}
+
+Result<void> PreviewWaker::count(const std::string& sandbox_id, const base::ShareHolder& owner) {
+    forget_old(clock_.steady_now());
+    auto share = wakes_.take(owner, 1);
+    if (!share)
+        return until_next(share.error(), share.error().code() == Errc::user_share ? &owner : nullptr);
+    counted_.emplace(std::pair(waking_.at(sandbox_id).begun, sandbox_id), Counted{owner, std::move(*share)});
+    return {};
+}
+
+/// The same, with the time until the next wake ceases to count: of this owner; null: of anybody.
+Error PreviewWaker::until_next(Error why, const base::ShareHolder* owner) const {
+    for (const auto& [begin, counted] : counted_) {
+        if (owner == nullptr || counted.owner == *owner)
+            return std::move(why).after(whole_seconds(begin.first + k_minute - clock_.steady_now()));
+    }
+    return why;
 }
 
 void PreviewWaker::wake(const std::string& sandbox_id, base::Millis wait, Reply reply) {
@@ -115,7 +131,11 @@ void PreviewWaker::wake(const std::string& sandbox_id, base::Millis wait, Reply 
     waiters.push_back(waiter);
     if (!is_first)
         return;
-    wake_(sandbox_id, [self = self_, sandbox_id](const Result<void>& result) {
+    const auto may = [self = self_, sandbox_id](const base::ShareHolder& owner) {
+        return *self != nullptr ? (*self)->count(sandbox_id, owner)
+                                : Result<void>(Error(Errc::shutting_down));
+    };
+    wake_(sandbox_id, may, [self = self_, sandbox_id](const Result<void>& result) {
         if (*self != nullptr)
             (*self)->end(sandbox_id, result);
     });

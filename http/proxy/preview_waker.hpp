@@ -1,15 +1,15 @@
 // Wakes paused conversations whose previews are asked for: one wake at a time for a conversation, however
-// many ask, at most one in base::k_preview_wake_pause, and a bounded number in a minute for the whole server.
-// A wake that failed does not count towards that number. The conversations that are in their pause are
-// bounded, too: beyond that bound nothing is woken, since each try costs a search for room. Whoever asks
-// waits for a bounded time. Not here: whether a preview may be woken at all (its settings), and how
-// (conversation::Manager::wake).
+// many ask, at most one in base::k_preview_wake_pause, and a bounded number in a minute for the whole server,
+// in which each owner of conversations has a share. A wake that failed does not count towards that number.
+// The conversations that are in their pause are bounded, too: beyond that bound nothing is woken, since each
+// try costs a search for room. Whoever asks waits for a bounded time. Not here: whether a preview may be
+// woken at all (its settings), and how (conversation::Manager::wake).
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -17,6 +17,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
@@ -24,10 +25,16 @@ namespace atl::http {
 class PreviewWaker {
   public:
     using Reply = std::function<void(base::Result<void>)>;
-    using Wake = std::function<void(const std::string& sandbox_id, Reply reply)>;
+    /// Tells if a conversation of this owner may be woken.
+    using May = std::function<base::Result<void>(const base::ShareHolder& owner)>;
+    using Wake = std::function<void(const std::string& sandbox_id, May may, Reply reply)>;
+    struct Bounds {
+        std::uint32_t wakes_per_minute = 0;
+        unsigned user_share_percent = base::k_default_user_share_percent;
+    };
 
-    /// `wake` answers each call once. The references must outlive this.
-    PreviewWaker(const base::Clock& clock, base::Timers& timers, std::uint32_t wakes_per_minute, Wake wake);
+    /// `wake` answers each call once, and asks `may` before it wakes. The references must outlive this.
+    PreviewWaker(const base::Clock& clock, base::Timers& timers, Bounds bounds, Wake wake);
     ~PreviewWaker();
     PreviewWaker(const PreviewWaker&) = delete;
     PreviewWaker& operator=(const PreviewWaker&) = delete;
@@ -37,8 +44,11 @@ class PreviewWaker {
 
     /// `reply` once, possibly from inside the call: a success when the sandbox is up. Errors: paused
     /// if it was woken a moment ago or is not up after `wait`; capacity if the server has woken enough in
-    /// this minute, or has tried to too often; those of `wake`.
+    /// this minute, or has tried to too often; user_share if it has woken enough of this owner's; those of
+    /// `wake`.
     void wake(const std::string& sandbox_id, base::Millis wait, Reply reply);
+    /// The wakes of the last minute.
+    const base::Budget& wakes() const noexcept { return wakes_; }
 
   private:
     struct Waiter {
@@ -50,16 +60,23 @@ class PreviewWaker {
         std::vector<std::shared_ptr<Waiter>> waiters;
     };
 
+    struct Counted {
+        base::ShareHolder owner;
+        base::Share share;
+    };
+
     void forget_old(base::SteadyTime now);
     base::Result<void> admit(const std::string& sandbox_id);
+    base::Result<void> count(const std::string& sandbox_id, const base::ShareHolder& owner);
+    base::Error until_next(base::Error why, const base::ShareHolder* owner) const;
     void end(const std::string& sandbox_id, const base::Result<void>& result);
 
     const base::Clock& clock_;
     base::Timers& timers_;
-    const std::uint32_t wakes_per_minute_;
     const Wake wake_;
+    base::Budget wakes_;
     // The wakes of the last minute that go on or went well, by the time of their begin.
-    std::set<std::pair<base::SteadyTime, std::string>> counted_;
+    std::map<std::pair<base::SteadyTime, std::string>, Counted> counted_;
     std::unordered_map<std::string, base::SteadyTime> begun_;  // in the last pause, whatever became of it
     std::deque<std::string> begun_by_time_;                    // the same, the oldest first
     std::unordered_map<std::string, Waking> waking_;

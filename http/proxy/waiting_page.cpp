@@ -26,6 +26,7 @@ Words words(base::Errc why) {
             return {"Nothing listens here yet", k_soon};
         case base::Errc::paused:
             return {"This conversation is paused", k_soon};
+        case base::Errc::user_share:
         case base::Errc::capacity:
             return {"There is no room for this preview now", "Reload the page in a moment to try again."};
         case base::Errc::upstream_failed:
@@ -171,7 +172,7 @@ bool is_navigation(const Request& request) {
 
 bool may_pass(base::Errc why) noexcept {
     const unsigned status = status_of(why);
-    return status >= 502 && status <= 504;
+    return (status >= 502 && status <= 504) || why == base::Errc::user_share;
 }
 
 bool is_broken_answer(base::Errc why) noexcept {

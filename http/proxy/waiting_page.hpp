@@ -15,7 +15,8 @@ inline constexpr std::string_view k_waiting_field = "X-Atoll-Preview";
 /// True for a request by which a browser goes to a page: what it gets will be shown.
 bool is_navigation(const Request& request);
 
-/// Whether asking again may help although nothing changes but the time: 502, 503 and 504.
+/// Whether asking again may help although nothing changes but the time: 502, 503, 504, and 429 for the
+/// share of the preview's owner.
 bool may_pass(base::Errc why) noexcept;
 
 /// Whether the dev server has got the request, and broke off its answer or gave none in time.

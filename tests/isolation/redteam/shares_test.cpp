@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <list>
+#include <map>
 
 #include "tests/isolation/lab.hpp"
 #include "tests/support/deadline.hpp"
@@ -158,6 +159,41 @@ TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
     CHECK(fill(house, "user_share") == 10);
     CHECK(house.lab.api.message(paused["id"], "echo well").output == "well\n");
     CHECK(house.post("/v1/sandboxes", of_user("neighbour")).status == 201);
+}
+
+TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wake", "[redteam]") {
+    // Paused conversations whose previews wake, by the names of their previews.
+    const auto sleepers = [](House& house, const char* user, std::size_t count) {
+        std::vector<std::string> names;
+        while (names.size() < count) {
+            const Json made = house.lab.api.create({{"userId", user}, {"preview", {{"wake", true}}}});
+            house.lab.api.call(200, "POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause",
+                               R"({"mode":"cold"})");
+            names.push_back("preview-" + made["sandboxId"].get<std::string>() + ".preview.localhost");
+        }
+        return names;
+    };
+    // Of 20 wakes a minute: nothing listens in what was woken.
+    const auto wake = [](House& house, const std::vector<std::string>& names) {
+        HttpClient visitor(house.lab.server.address());
+        std::map<std::string, int> answers;
+        for (const std::string& name : names)
+            ++answers[code_of(visitor.request("GET", "/", "", {{"Host", name}}))];
+        return answers;
+    };
+    const Words few{"--preview-domain", "preview.localhost", "--preview-wakes-per-minute", "20"};
+    {
+        House control("100", few);
+        const auto greedy = sleepers(control, "greedy", 22);
+        const auto neighbour = sleepers(control, "neighbour", 1);
+        CHECK(wake(control, greedy) == std::map<std::string, int>{{"no_listener", 20}, {"capacity", 2}});
+        CHECK(wake(control, neighbour) == std::map<std::string, int>{{"capacity", 1}});
+    }
+    House house("50", few);
+    const auto greedy = sleepers(house, "greedy", 22);
+    const auto neighbour = sleepers(house, "neighbour", 1);
+    CHECK(wake(house, greedy) == std::map<std::string, int>{{"no_listener", 10}, {"user_share", 12}});
+    CHECK(wake(house, neighbour) == std::map<std::string, int>{{"no_listener", 1}});
 }
 
 }  // namespace shares_test

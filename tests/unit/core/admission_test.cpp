@@ -183,7 +183,7 @@ TEST_CASE("admission: beyond the share of a user the start waits for a sandbox o
     CHECK(house.evicted == Names{"ann/1"});
     CHECK(house.ahead.size() == 1);
     // Nobody waits behind it.
-    CHECK(house.admission.has_room({{}, base::ShareHolder::user("bob")}).has_value());
+    CHECK(house.admission.has_capacity({{}, base::ShareHolder::user("bob")}).has_value());
     house.ask("y", "bob");
     CHECK(house.started == Names{"y"});
     house.over.clear();

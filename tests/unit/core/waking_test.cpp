@@ -13,8 +13,11 @@ using conversation::Status;
 
 namespace {
 
+const auto k_may = [](const base::ShareHolder&) { return base::Result<void>(); };
+
 base::Result<void> wake(House& house, const std::string& sandbox_id) {
-    return house.answer<void>([&](auto reply) { house.conversations->wake(sandbox_id, std::move(reply)); });
+    return house.answer<void>(
+        [&](auto reply) { house.conversations->wake(sandbox_id, k_may, std::move(reply)); });
 }
 
 void pause(House& house, const std::string& id, PauseMode mode) {
@@ -50,7 +53,7 @@ TEST_CASE("waking: a paused conversation is active again, its kept processes run
         pause(house, made->record.id, PauseMode::cold);
         int woken = 0;
         for (int i = 0; i < 3; ++i)
-            house.conversations->wake(sandbox_id, [&woken](auto answer) { woken += answer ? 1 : 0; });
+            house.conversations->wake(sandbox_id, k_may, [&woken](auto answer) { woken += answer ? 1 : 0; });
         house.settle();
         CHECK(woken == 3);
         CHECK(started == 2);
@@ -102,6 +105,24 @@ TEST_CASE("waking: a sandbox that goes down, one without a conversation and an u
         [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
     CHECK(wake(house, alone->record.id).error().code() == Errc::sandbox_gone);
     CHECK(wake(house, "nobody").error().code() == Errc::not_found);
+}
+
+TEST_CASE("waking: what may not be woken for its owner's share stays paused") {
+    House house(sandbox::ManagerSettings{});
+    conversation::CreateRequest request;
+    request.user_id = "ann";
+    const auto made = house.create(std::move(request))->record;
+    REQUIRE(house.pause(made.id).has_value());
+    std::string asked;
+    const auto may = [&asked](const base::ShareHolder& owner) {
+        asked = owner.name();
+        return base::Result<void>(base::Error(base::Errc::user_share));
+    };
+    const auto woken = house.answer<void>(
+        [&](auto reply) { house.conversations->wake(made.sandbox_id, may, std::move(reply)); });
+    CHECK(woken.error().code() == base::Errc::user_share);
+    CHECK(asked == base::ShareHolder::user("ann").name());
+    CHECK(test::get(*house.conversations, made.id)->record.status == conversation::Status::paused);
 }
 
 }  // namespace waking_test

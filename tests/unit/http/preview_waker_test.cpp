@@ -15,13 +15,21 @@ using base::Result;
 
 namespace {
 
-/// A waker whose wakes the test answers.
+/// A waker whose wakes the test answers. "ann/1" is ann's, and "a" has no owner.
 struct Bench {
     explicit Bench(std::uint32_t in_a_minute = 60)
-        : waker(clock, timers, in_a_minute, [this](const std::string& id, http::PreviewWaker::Reply reply) {
-              asked.push_back(id);
-              replies.push_back(std::move(reply));
-          }) {}
+        : waker(clock, timers, {in_a_minute},
+                [this](const std::string& id, const http::PreviewWaker::May& may,
+                       http::PreviewWaker::Reply reply) {
+                    const auto end = id.find('/');
+                    const auto allowed =
+                        may(end == std::string::npos ? base::ShareHolder::thing(id)
+                                                     : base::ShareHolder::user(id.substr(0, end)));
+                    if (!allowed)
+                        return reply(allowed);
+                    asked.push_back(id);
+                    replies.push_back(std::move(reply));
+                }) {}
 
     std::shared_ptr<std::optional<Result<void>>> wake(const std::string& id, base::Millis wait = 5s) {
         auto answered = std::make_shared<std::optional<Result<void>>>();
@@ -129,6 +137,30 @@ TEST_CASE("preview waker: a server wakes so many in a minute") {
     CHECK(bench.asked.back() == "d");
     bench.wakes_up();
     CHECK(bench.refused("e") == Errc::capacity);
+}
+
+TEST_CASE("preview waker: wakes of one user's conversations leave others theirs") {
+    Bench bench;
+    const auto name = [](int number) { return "ann/" + std::to_string(number); };
+    for (int i = 0; i < 30; ++i) {
+        bench.wake(name(i));
+        bench.wakes_up();
+        bench.advance(100ms);
+    }
+    const auto refused = bench.wake(name(30));
+    REQUIRE(refused->has_value());
+    CHECK((*refused)->error().code() == Errc::user_share);
+    CHECK((*refused)->error().retry_after() == 57s);
+    CHECK(bench.waker.wakes().used() == 30);
+    for (int i = 0; i < 10; ++i) {
+        bench.wake("bob/" + std::to_string(i));
+        bench.wakes_up();
+    }
+    CHECK(bench.waker.wakes().used() == 40);
+    // The first of ann's count no longer.
+    bench.advance(58s);
+    bench.wake(name(31));
+    CHECK(bench.asked.back() == name(31));
 }
 
 TEST_CASE("preview waker: wakes that fail take no place of the others in the minute") {
