@@ -150,7 +150,8 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_option(
            "--memory-reserve", config.memory_reserve_percent,
            "Percent of the host's memory kept available: below it a start needs the place of another sandbox "
-           "and idle sandboxes are ended, below half of it the largest one; 0: none")
+           "and idle sandboxes are ended, below half of it the largest one of the user who holds most; 0: "
+           "none")
         ->envname("ATOLL_MEMORY_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();
@@ -174,7 +175,8 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option("--disk-reserve", config.disk_reserve_percent,
                    "Percent of the disk kept free: below it the sandbox that grows fastest, or holds most in "
-                   "deleted files, is stopped and a create is answered 503; 0: none")
+                   "deleted files, of the user whose sandboxes do so most, is stopped and a create is "
+                   "answered 503; 0: none")
         ->envname("ATOLL_DISK_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();

@@ -28,7 +28,8 @@ DiskMeter::~DiskMeter() {
 }
 
 void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess,
-                      OnWarning on_warning, DiskEnforcer enforcer) {
+                      OnWarning on_warning, DiskEnforcer enforcer,
+                      const std::optional<base::ShareHolder>& user) {
     look_at_disk();
     const auto before = found_.find(id);
     Watched watched;
@@ -37,6 +38,7 @@ void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess
     watched.on_excess = std::move(on_excess);
     watched.on_warning = std::move(on_warning);
     watched.enforcer = enforcer;
+    watched.user = user.value_or(base::ShareHolder::thing(id));
     watched.was_over = over_.contains(id);
     watched.lost_before = lost_;
     const auto agreed = agreed_gaps_.find(id);
@@ -66,8 +68,12 @@ bool DiskMeter::is_short() {
 
 void DiskMeter::unwatch(const std::string& id) {
     const auto node = watched_.extract(id);
-    if (!node.empty())
-        stop_counting(id, node.mapped());
+    if (node.empty())
+        return;
+    const Watched& watched = node.mapped();
+    if (is_short_ && watched.grown_while_short > 0)
+        grown_before_.push_back({watched.user, watched.grown_bytes, watched.grown_while_short});
+    stop_counting(id, watched);
 }
 
 /// Its processes have ended, so the files that they held no longer count.

@@ -17,11 +17,12 @@
 // inspection after another is a suspect. Once all others have just been walked, the suspect that wrote most
 // is charged with the unexplained rest.
 //
-// Below a reserve of free space or inodes the workspace that grew fastest is stopped, before the host is
-// full; if none grew, all are inspected, and the workspace that holds most in deleted files is stopped, or
-// else, of the workspaces that could not be seen whole, the one that wrote most. Once half the reserve is
-// gone and space still goes, no walk is waited for: if the known growth does not explain the loss, a
-// workspace whose walk is not done is stopped, since each sandbox decides how long its walk takes.
+// Below a reserve of free space or inodes the workspaces of the user who wrote most stop before the host is
+// full, the one that grew fastest first; if none grew, all are inspected, and the user who holds most in
+// deleted files is chosen the same way, or else the user who wrote most in workspaces that could not be seen
+// whole (core/base/victims.hpp). Once half the reserve is gone and space still goes, no walk is waited for:
+// if the known growth does not explain the loss, a workspace whose walk is not done is stopped, since each
+// sandbox decides how long its walk takes.
 //
 // Not here: ending a sandbox (the callback does), opening anything in a workspace.
 #pragma once
@@ -37,6 +38,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/victims.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/space_ledger.hpp"
 
@@ -74,9 +76,9 @@ inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
 enum class DiskExcess : std::uint8_t {
     limit,
     out_of_sight,        // the unexplained rest exceeds its room, and it has descriptors in flight
-    reserve,             // it grew fastest
-    reserve_held,        // it holds most of deleted files
-    reserve_written,     // it was not seen whole, and wrote most
+    reserve,             // it grew fastest, of the user whose workspaces grew most
+    reserve_held,        // it holds most of deleted files, as above
+    reserve_written,     // it was not seen whole, and wrote most, as above
     reserve_unmeasured,  // its walk was not done in time, and no known growth explains the loss
     unmeasurable,        // walk after walk finds no end, because folders are moved under it
     too_large,           // the walk ended at a bound (helper/tree_meter.hpp)
@@ -107,9 +109,11 @@ class DiskMeter {
     /// A workspace that was ended over its limit may keep the size that the first walk finds, so that a user
     /// can clean it up: it went on growing between the walk that found it and its end. A workspace that was
     /// ended as too large may stay so until its next walk is due: for a period, or until the file system lost
-    /// least_step. A second call for the same id replaces the first.
+    /// least_step. A second call for the same id replaces the first. `user`: none where the workspace is a
+    /// user of its own.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
-               DiskEnforcer enforcer = DiskEnforcer::none);
+               DiskEnforcer enforcer = DiskEnforcer::none,
+               const std::optional<base::ShareHolder>& user = std::nullopt);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     /// How long a workspace has to rest before it is watched again with this limit. Each watch that begins
     /// over the limit is allowed what is there, and may write some bytes more before they are found. So a
@@ -147,6 +151,7 @@ class DiskMeter {
         int incomplete_walks = 0;  // in a row
         bool warned = false;
         DiskEnforcer enforcer = DiskEnforcer::none;
+        base::ShareHolder user;
         bool was_over = false;  // an earlier watch ended so: what the first walk finds is allowed
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t inspection_of_shortage = 0;
@@ -209,7 +214,9 @@ class DiskMeter {
     Entry slowest_unmeasured(base::SteadyTime now);
     void end_round();
     std::uint64_t least_blame() const;
-    Entry fastest();
+    template <class Amount>
+    std::vector<base::Taking> takings(Amount amount_of) const;
+    base::Victims fastest() const;
     Entry next_inspection_of_shortage();
     void blame_the_hidden();
     bool is_late() const;
@@ -220,6 +227,13 @@ class DiskMeter {
     MeterSettings settings_;
     std::shared_ptr<int> alive_ = std::make_shared<int>();  // answers to walks that come later are dropped
     std::map<std::string, Watched> watched_;
+    /// Growth while space was short of workspaces that are no longer watched. It counts for their users.
+    struct Grown {
+        base::ShareHolder user;
+        std::uint64_t in_round = 0;
+        std::uint64_t while_short = 0;
+    };
+    std::vector<Grown> grown_before_;
     std::map<std::string, std::uint64_t>
         found_;  // bytes, by the last walk of each workspace that is still there
     std::map<std::string, Space> agreed_gaps_;  // of earlier watches: the bytes hidden then are still there

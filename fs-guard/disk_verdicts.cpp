@@ -298,6 +298,7 @@ void DiskMeter::see_shortage(const FreeSpace& space) {
     const bool was_short = std::exchange(is_short_, is_now);
     if (!is_short_ || was_short)
         return;
+    grown_before_.clear();
     begin_round();
     in_vain_at_.reset();
     told_in_vain_ = false;
@@ -320,6 +321,8 @@ void DiskMeter::end_round() {
     round_ended_ = ports_.clock.steady_now();
     for (auto& [id, watched] : watched_)
         watched.grown_bytes = 0;
+    for (Grown& before : grown_before_)
+        before.in_round = 0;
 }
 
 // Called once all have been walked. If stopping one workspace does not help, the next round stops the next
@@ -333,7 +336,7 @@ bool DiskMeter::settle_shortage() {
     }
     const auto found = fastest();
     const bool is_explained =
-        found != watched_.end() && found->second.grown_bytes >= unexplained(found->second);
+        !found.ids.empty() && found.total >= unexplained(watched_.at(found.ids.front()));
     const auto next = is_explained && !is_inspecting_all_ ? watched_.end() : next_inspection_of_shortage();
     is_inspecting_all_ = next != watched_.end();
     if (is_inspecting_all_) {
@@ -342,8 +345,8 @@ bool DiskMeter::settle_shortage() {
     }
     if (is_late())
         stop_all_that_grew();
-    else if (found != watched_.end())
-        stop_for_shortage({found->first}, DiskExcess::reserve);
+    else if (!found.ids.empty())
+        stop_for_shortage(found.ids, DiskExcess::reserve);
     else
         blame_the_hidden();
     end_round();
@@ -400,11 +403,20 @@ std::uint64_t DiskMeter::least_blame() const {
                     std::min(static_cast<std::uint64_t>(reserve / 4), settings_.least_step));
 }
 
-/// The workspace that grew most since the last round.
-DiskMeter::Entry DiskMeter::fastest() {
-    const auto most =
-        std::ranges::max_element(watched_, {}, [](const auto& entry) { return entry.second.grown_bytes; });
-    return most != watched_.end() && most->second.grown_bytes >= least_blame() ? most : watched_.end();
+template <class Amount>
+std::vector<base::Taking> DiskMeter::takings(Amount amount_of) const {
+    std::vector<base::Taking> all;
+    for (const auto& [id, watched] : watched_)
+        all.push_back({id, watched.user, amount_of(watched)});
+    return all;
+}
+
+/// The workspaces that grew most since the last round, of the user whose workspaces grew most.
+base::Victims DiskMeter::fastest() const {
+    auto grown = takings([](const Watched& watched) { return watched.grown_bytes; });
+    for (const Grown& before : grown_before_)
+        grown.push_back({"", before.user, before.in_round});
+    return base::choose_victims(std::move(grown), least_blame());
 }
 
 bool DiskMeter::is_late() const {
@@ -414,13 +426,23 @@ bool DiskMeter::is_late() const {
 
 // Half the reserve is gone: many slow writers fill a disk like one fast writer.
 void DiskMeter::stop_all_that_grew() {
-    std::uint64_t most = 0;
-    for (const auto& [id, watched] : watched_)
-        most = std::max(most, watched.grown_while_short);
+    auto grown = takings([](const Watched& watched) { return watched.grown_while_short; });
+    for (const Grown& before : grown_before_)
+        grown.push_back({"", before.user, before.while_short});
     std::vector<std::string> ids;
-    for (const auto& [id, watched] : watched_) {
-        if (watched.grown_while_short >= std::max(most / 2, k_disk_slack_bytes))
-            ids.push_back(id);
+    std::uint64_t least = k_disk_slack_bytes;
+    for (const base::UserTakings& user : base::takings_by_user(std::move(grown))) {
+        if (user.total < least)
+            break;
+        least = std::max(least, user.total / 2);
+        std::uint64_t largest = 0;
+        for (const base::Taking& one : user.things) {
+            if (one.id.empty() || one.amount == 0)
+                continue;
+            largest = std::max(largest, one.amount);
+            if (one.amount >= largest / 2)
+                ids.push_back(one.id);
+        }
     }
     if (ids.empty())
         blame_the_hidden();
@@ -441,26 +463,22 @@ DiskMeter::Entry DiskMeter::next_inspection_of_shortage() {
 
 // All have been inspected in this round, and none grew.
 void DiskMeter::blame_the_hidden() {
-    auto holder = watched_.end();
-    auto writer = watched_.end();
-    bool any = false;
-    for (auto at = watched_.begin(); at != watched_.end(); ++at) {
-        const Watched& watched = at->second;
-        if (watched.inspection_of_shortage != shortage_)
-            continue;
-        any = true;
-        if (cost(watched.held) >= least_blame() &&
-            (holder == watched_.end() || cost(watched.held) > cost(holder->second.held)))
-            holder = at;
-        if (!watched.is_clear && watched.wrote_bytes >= least_blame() &&
-            (writer == watched_.end() || watched.wrote_bytes > writer->second.wrote_bytes))
-            writer = at;
-    }
-    if (holder != watched_.end())
-        return stop_for_shortage({holder->first}, DiskExcess::reserve_held);
-    if (writer != watched_.end())
-        return stop_for_shortage({writer->first}, DiskExcess::reserve_written);
-    if (!any)
+    const auto is_seen = [this](const Watched& watched) {
+        return watched.inspection_of_shortage == shortage_;
+    };
+    const auto holders = base::choose_victims(
+        takings([&](const Watched& watched) { return is_seen(watched) ? cost(watched.held) : 0; }),
+        least_blame());
+    if (!holders.ids.empty())
+        return stop_for_shortage(holders.ids, DiskExcess::reserve_held);
+    const auto writers =
+        base::choose_victims(takings([&](const Watched& watched) {
+                                 return is_seen(watched) && !watched.is_clear ? watched.wrote_bytes : 0;
+                             }),
+                             least_blame());
+    if (!writers.ids.empty())
+        return stop_for_shortage(writers.ids, DiskExcess::reserve_written);
+    if (std::ranges::none_of(watched_, is_seen, &std::pair<const std::string, Watched>::second))
         return;
     in_vain_at_ = ports_.clock.steady_now();
     lost_in_vain_ = lost_;
@@ -474,6 +492,7 @@ void DiskMeter::blame_the_hidden() {
 void DiskMeter::stop_for_shortage(const std::vector<std::string>& ids, DiskExcess why) {
     for (auto& [id, watched] : watched_)
         watched.grown_while_short = 0;
+    grown_before_.clear();
     in_vain_at_.reset();
     for (const auto& id : ids) {
         // The end of one may have ended another.

@@ -59,7 +59,8 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
                    megabytes(verdict.written_bytes) + ": with its workspace of " + used + ", more than " +
                    limit + "; the files are kept";
         case DiskExcess::reserve:
-            return nearly_full + "its workspace of " + used + held + " grew the fastest; the files are kept";
+            return nearly_full + "its workspace of " + used + held +
+                   " is the largest part of what its user wrote, who wrote most; the files are kept";
         case DiskExcess::reserve_held:
             return nearly_full + "its processes held the most in deleted files, " +
                    megabytes(verdict.held_bytes) + "; the files of its workspace are kept";
@@ -472,7 +473,7 @@ std::string Workspaces::folder_name(const std::string& sandbox_id) {
     return std::string(k_workspaces) + "/" + sandbox_id;
 }
 
-void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+void Workspaces::watch(const std::string& sandbox_id, const base::ShareHolder& user, std::uint32_t limit_mb,
                        std::function<void(sandbox::Exit)> on_excess,
                        std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
     const std::uint64_t limit_bytes = limit_mb * k_bytes_per_mb;
@@ -488,7 +489,7 @@ void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
         [on_excess = std::move(on_excess)](const DiskMeter::Verdict& verdict) {
             on_excess(exit_of(verdict));
         },
-        std::move(on_warning), enforcer);
+        std::move(on_warning), enforcer, user);
 }
 
 base::Result<void> Workspaces::may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const {

@@ -42,7 +42,7 @@ class Workspaces final : public sandbox::DiskGuard {
     void claim(const std::string& sandbox_id) override { unmark(sandbox_id); }
     bool has_workspace(const std::string& sandbox_id) const override { return owner(sandbox_id).has_value(); }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
-    void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+    void watch(const std::string& sandbox_id, const base::ShareHolder& user, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
     void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) override;

@@ -36,6 +36,7 @@ class ShareHolder {
         return user_id ? user(*user_id) : thing(thing_id);
     }
     const std::string& name() const noexcept { return name_; }
+    bool is_user() const noexcept { return name_.starts_with("user "); }
     bool operator==(const ShareHolder&) const = default;
 
   private:

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/victims.hpp"
 #include "core/sandbox/host_memory_watch.hpp"
 #include "core/sandbox/log_book.hpp"
 #include "core/sandbox/machine.hpp"
@@ -109,7 +110,8 @@ class Manager {
     Manager& operator=(const Manager&) = delete;
 
     /// Starts to watch the host's memory, also while nothing starts. Below the reserve a sandbox that can be
-    /// spared is ended; below half of the reserve the sandbox that holds most is killed (exit class oom).
+    /// spared is ended; below half of the reserve the user who holds most loses the largest sandbox (exit
+    /// class oom).
     /// Does nothing without a reserve.
     void watch_host_memory();
     /// Set before the first sandbox is made; must outlive the manager's last callback.
@@ -285,8 +287,10 @@ class Manager {
     void on_socket_excess(const std::string& id, const SocketExcess& excess);
     void relieve_host(Shortage shortage, const HostMemory& memory);
     void begin_search(const HostMemory& memory);
-    void search_largest();
-    void end_largest();
+    void search_holders();
+    void end_victims();
+    void end_for_host(Sandbox& sandbox, const HostMemory& memory, std::uint64_t held_by_user);
+    static std::uint64_t weight_of(const Generation& generation);
     static Exit oom_exit(const Sandbox& sandbox, int code);
     void connect(Sandbox& sandbox, const AgentSpec& agent);
     void perform(Sandbox& sandbox, const MachineStep& step);
@@ -321,14 +325,11 @@ class Manager {
     SocketWatch sockets_;
     HostMemoryWatch host_memory_;
     std::set<std::string> alive_;  // with a living generation
-    // The search for the sandbox that holds most of the host's memory.
+    // The search for the user who holds most of the host's memory.
     struct Search {
         HostMemory memory;
-        std::string at;       // the last sandbox that the search has looked at
-        std::string largest;  // empty: none so far
-        std::uint64_t bytes = 0;
-        std::uint64_t sockets = 0;
-        std::uint64_t weight = 0;
+        std::string at;  // the last sandbox that the search has looked at
+        std::vector<base::Taking> held;
     };
     std::optional<Search> search_;
     base::TimerId search_timer_ = 0;

@@ -75,53 +75,56 @@ void Manager::relieve_host(Shortage shortage, const HostMemory& memory) {
 void Manager::begin_search(const HostMemory& memory) {
     search_.emplace();
     search_->memory = memory;
-    search_largest();
+    search_holders();
 }
 
-void Manager::search_largest() {
+std::uint64_t Manager::weight_of(const Generation& generation) {
+    const std::uint64_t bytes = generation.group ? generation.group->held_bytes().value_or(0) : 0;
+    const std::uint64_t sockets = generation.process ? generation.process->sockets().value_or(0) : 0;
+    return bytes + sockets * base::k_socket_weight_bytes;
+}
+
+void Manager::search_holders() {
     search_timer_ = 0;
     for (std::size_t left = base::k_sizes_per_handler; left > 0; --left) {
         const auto at = alive_.upper_bound(search_->at);
         if (at == alive_.end())
-            return end_largest();
+            return end_victims();
         search_->at = *at;
-        const Generation& generation = *lookup(*at)->generation;
-        const std::uint64_t bytes = generation.group ? generation.group->held_bytes().value_or(0) : 0;
-        const std::uint64_t sockets = generation.process ? generation.process->sockets().value_or(0) : 0;
-        const std::uint64_t weight = bytes + sockets * base::k_socket_weight_bytes;
-        if (weight > search_->weight) {
-            search_->largest = *at;
-            search_->bytes = bytes;
-            search_->sockets = sockets;
-            search_->weight = weight;
-        }
+        const Sandbox& sandbox = *lookup(*at);
+        search_->held.push_back({*at, user_of(sandbox.record), weight_of(*sandbox.generation)});
     }
-    search_timer_ = ports_.timers.arm(base::Millis{0}, [this] { search_largest(); });
+    search_timer_ = ports_.timers.arm(base::Millis{0}, [this] { search_holders(); });
 }
 
-// Ending a small sandbox does not help a host whose memory others have taken: it stays.
-void Manager::end_largest() {
-    const Search found = *std::exchange(search_, std::nullopt);
-    Sandbox* const sandbox = lookup(found.largest);  // it may have ended meanwhile
-    const bool is_worth_it =
-        sandbox != nullptr && sandbox->generation && found.weight >= base::k_least_worth_ending_bytes;
-    LogLine line(evt::host_memory_short);
-    line.field("available_mb", found.memory.available_bytes / k_bytes_per_mb)
-        .field("total_mb", found.memory.total_bytes / k_bytes_per_mb);
-    if (is_worth_it)
-        line.field("ends", found.largest);
-    line.field("held_mb", found.bytes / k_bytes_per_mb).field("sockets", found.sockets).warn();
-    if (!is_worth_it)
-        return;
+// Ending a small sandbox does not help a host whose memory others have taken: it stays, unless its user has
+// many of them.
+void Manager::end_victims() {
+    Search found = *std::exchange(search_, std::nullopt);
+    const auto victims = base::choose_victims(std::move(found.held), base::k_least_worth_ending_bytes);
+    LogLine(evt::host_memory_short)
+        .field("available_mb", found.memory.available_bytes / k_bytes_per_mb)
+        .field("total_mb", found.memory.total_bytes / k_bytes_per_mb)
+        .field("held_mb", victims.total / k_bytes_per_mb)
+        .field("victims", static_cast<std::int64_t>(victims.ids.size()))
+        .warn();
+    for (const std::string& id : victims.ids) {
+        Sandbox* const sandbox = lookup(id);  // it may have ended meanwhile
+        if (sandbox != nullptr && sandbox->generation)
+            end_for_host(*sandbox, found.memory, victims.total);
+    }
+}
+
+void Manager::end_for_host(Sandbox& sandbox, const HostMemory& memory, std::uint64_t held_by_user) {
     ++stats_.host_kills;
     Exit exit;
     exit.exit_class = ExitClass::oom;
     exit.code = k_sigkill;
-    exit.detail = "the host ran short of memory (" + mb(found.memory.available_bytes) + " of " +
-                  mb(found.memory.total_bytes) + " available) and this sandbox held most of it, " +
-                  mb(found.bytes) + " and " + std::to_string(found.sockets) +
-                  " sockets; what it had in memory is lost, the files are kept";
-    perform(*sandbox, sandbox->generation->machine.kill(std::move(exit)));
+    exit.detail = "the host ran short of memory (" + mb(memory.available_bytes) + " of " +
+                  mb(memory.total_bytes) + " available) and the sandboxes of its user held most of it, " +
+                  mb(held_by_user) + "; this one held " + mb(weight_of(*sandbox.generation)) +
+                  " with its sockets; what it had in memory is lost, the files are kept";
+    perform(sandbox, sandbox.generation->machine.kill(std::move(exit)));
 }
 
 }  // namespace atl::sandbox

@@ -135,7 +135,8 @@ void Manager::watch_disk(Sandbox& sandbox) {
         if (lookup(id, number) != nullptr && observer_ != nullptr)
             observer_->on_resource_warning(id, "disk", used, limit);
     };
-    ports_.disk.watch(id, sandbox.record.limits.disk_mb, std::move(on_excess), std::move(on_warning));
+    ports_.disk.watch(id, user_of(sandbox.record), sandbox.record.limits.disk_mb, std::move(on_excess),
+                      std::move(on_warning));
 }
 
 std::optional<Exit> Manager::limit_reached(const std::string& id) {

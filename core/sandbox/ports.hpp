@@ -170,9 +170,11 @@ class DiskGuard {
         return {};
     }
     /// While a generation lives: its workspace is measured. `on_excess` is called at most once, when it has
-    /// to stop growing now, with exit class disk_limit; `on_warning` when it comes near the limit.
+    /// to stop growing now, with exit class disk_limit; where the disk runs short, for what the workspaces of
+    /// its `user` take together. `on_warning` when it comes near the limit.
     virtual void watch(
-        const std::string& sandbox_id, std::uint32_t limit_mb, std::function<void(Exit)> on_excess,
+        const std::string& sandbox_id, const base::ShareHolder& user, std::uint32_t limit_mb,
+        std::function<void(Exit)> on_excess,
         std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)> on_warning) = 0;
     virtual void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) = 0;
     virtual void unwatch(const std::string& sandbox_id) = 0;

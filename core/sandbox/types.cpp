@@ -60,6 +60,12 @@ std::string_view to_string(ExitClass exit_class) noexcept {
     return "lost";
 }
 
+base::ShareHolder user_of(const Record& record) {
+    if (record.holder && record.holder->is_user())
+        return *record.holder;
+    return base::ShareHolder::owner(record.user_id, record.id);
+}
+
 std::optional<NetworkMode> parse_network(std::string_view text) noexcept {
     if (text == "none")
         return NetworkMode::none;

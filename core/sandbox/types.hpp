@@ -164,4 +164,7 @@ struct Demand {
     std::optional<base::ShareHolder> holder{};  // as in Record
 };
 
+/// The user of what a sandbox takes from the host. A sandbox without an owner is a user of its own.
+base::ShareHolder user_of(const Record& record);
+
 }  // namespace atl::sandbox

@@ -554,7 +554,7 @@ Result<std::filesystem::path> FakeWorld::provision(const std::string& sandbox_id
     return workspace(sandbox_id);
 }
 
-void FakeWorld::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+void FakeWorld::watch(const std::string& sandbox_id, const base::ShareHolder&, std::uint32_t limit_mb,
                       std::function<void(sandbox::Exit)> on_excess,
                       std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
     require(watched.insert(sandbox_id).second, "a workspace is watched twice");

@@ -250,7 +250,7 @@ struct FakeWorld : sandbox::Launcher,
     base::Result<void> may_start(const std::string&, std::uint32_t) const override { return start_allowed; }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
-    void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+    void watch(const std::string& sandbox_id, const base::ShareHolder& user, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
     /// There are no orphans here: who loses a claimed workspace breaks an invariant.

@@ -3,14 +3,18 @@
 #include <poll.h>
 #include <sys/mount.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstdio>
+#include <cstdlib>
+#include <list>
 #include <memory>
 
 #include "tests/isolation/redteam/attack_run.hpp"
 #include "tests/isolation/redteam/small_disk.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace disk_test {
 
@@ -259,6 +263,34 @@ TEST_CASE("A sandbox that fills the disk with deleted files is ended for the res
         ::poll(nullptr, 0, 20);
     }
     CHECK(status == 201);
+}
+
+TEST_CASE("Many small workspaces of one user on a full disk end none of a neighbour's", "[redteam][disk]") {
+    // The control: without an owner each is a user of its own, and the neighbour's is the largest.
+    const bool is_one_user = GENERATE(false, true);
+    INFO(is_one_user);
+    const SmallDisk disk(400);
+    Lab lab(Privilege::as_started, {"--disk-period", "300"}, made(disk.path() / "data"));
+    const auto request = [&](const char* user) {
+        Json wanted{{"limits", {{"diskMb", 4096}}}};
+        if (is_one_user)
+            wanted["userId"] = user;
+        return wanted;
+    };
+    Sandbox neighbour(lab, request("neighbour"));
+    (void)neighbour.output("head -c 12M /dev/zero > f");
+    std::list<Sandbox> many;
+    for (int i = 0; i < 6; ++i)
+        (void)many.emplace_back(lab, request("greedy")).output("head -c 8M /dev/zero > f");
+    // Below the reserve of 5 %, and above half of it.
+    const std::string filled = (disk.path() / "filled").string();
+    const std::string fill = "fallocate -l " + std::to_string(disk.free_mb() - 15) + "M '" + filled + "'";
+    REQUIRE(std::system(fill.c_str()) == 0);
+    const auto is_ended = [&](const Sandbox& one) { return lab.api.get(one.id())["status"] != "active"; };
+    const auto count_ended = [&] { return std::ranges::count_if(many, is_ended); };
+    REQUIRE(eventually([&] { return is_ended(neighbour) || count_ended() > 0; }));
+    CHECK(is_ended(neighbour) == !is_one_user);
+    CHECK(count_ended() == (is_one_user ? 1 : 0));
 }
 
 }  // namespace disk_test

@@ -254,6 +254,27 @@ TEST_CASE("host memory: at a hard shortage the sandbox that holds most is ended,
     CHECK(house.sandboxes->stats().host_kills == 2);
 }
 
+TEST_CASE("host memory: many small sandboxes of one user are ended before another's large one") {
+    House house;
+    const auto large = house.create();
+    house.world.held.bytes[large.second] = 1000 * k_mb;
+    conversation::CreateRequest asks;
+    asks.user_id = "many";
+    const std::size_t many = 40;
+    for (std::size_t i = 0; i < many; ++i)
+        house.world.held.bytes[house.create(asks).second] = 30 * k_mb;
+    house.host->available_bytes = 100 * k_mb;
+    house.pass(base::Millis{300});
+    CHECK(house.sandboxes->stats().host_kills == 3);  // as many as free 64 MB
+    CHECK(house.sandboxes->living() == many + 1 - 3);
+    CHECK(house.get(large.first).record.status == conversation::Status::active);
+    // The control: the user holds less than the other now.
+    for (auto& [id, bytes] : house.world.held.bytes)
+        bytes = id == large.second ? bytes : k_mb;
+    house.pass(base::Millis{1200});
+    CHECK(house.get(large.first).record.reason == PauseReason::oom);
+}
+
 TEST_CASE("host memory: a host that others made short ends no small sandbox, and no reserve ends none") {
     House house;
     const auto [id, box] = house.create();

@@ -2,6 +2,7 @@
 #include "fs-guard/disk_meter.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cmath>
 #include <map>
 #include <random>
@@ -38,7 +39,8 @@ class Disk {
                 settings) {}
 
     void watch(const std::string& id, std::uint64_t limit,
-               fs_guard::DiskEnforcer enforcer = fs_guard::DiskEnforcer::none) {
+               fs_guard::DiskEnforcer enforcer = fs_guard::DiskEnforcer::none,
+               const std::optional<base::ShareHolder>& user = std::nullopt) {
         meter.watch(
             id, limit,
             [this, id](const DiskMeter::Verdict& verdict) {
@@ -46,7 +48,7 @@ class Disk {
                 verdicts[id] = verdict;
                 writers[id].bytes_per_ms = 0;
             },
-            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; }, enforcer);
+            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; }, enforcer, user);
     }
     void run(base::Millis duration) {
         const auto end = clock.steady_now() + duration;
@@ -335,6 +337,47 @@ TEST_CASE("disk meter: before the disk is full what grows fastest is stopped, an
     CHECK(disk.verdicts["fast"].why == DiskExcess::reserve);
     CHECK(disk.verdicts.size() == 1);
     CHECK(disk.meter.is_short());
+}
+
+TEST_CASE("disk meter: many small writers of one user are stopped before another's larger one") {
+    Disk disk;
+    disk.total = 100'000 * k_mb;
+    disk.others = 94'000 * k_mb;
+    const auto is_shared = GENERATE(true, false);
+    disk.watch("larger", 50'000 * k_mb);
+    for (int i = 0; i < 20; ++i)
+        disk.watch("n" + std::to_string(i), 50'000 * k_mb, fs_guard::DiskEnforcer::none,
+                   is_shared ? std::optional(base::ShareHolder::user("many")) : std::nullopt);
+    disk.run(1s);
+    disk.writers["larger"].bytes_per_ms = 0.1 * k_mb;
+    for (int i = 0; i < 20; ++i)
+        disk.writers["n" + std::to_string(i)].bytes_per_ms = 0.05 * k_mb;
+    for (int i = 0; i < 100 && disk.verdicts.empty(); ++i)
+        disk.run(100ms);
+    REQUIRE_FALSE(disk.verdicts.empty());
+    CHECK(disk.verdicts.contains("larger") == !is_shared);  // the control: users of their own
+}
+
+TEST_CASE("disk meter: who deletes what grew has still written it") {
+    Disk disk;
+    disk.total = 100'000 * k_mb;
+    disk.others = 96'000 * k_mb;
+    const auto is_deleted = GENERATE(true, false);
+    const auto user = base::ShareHolder::user("deletes");
+    disk.watch("other", 50'000 * k_mb);
+    disk.watch("left", 50'000 * k_mb, fs_guard::DiskEnforcer::none, user);
+    disk.watch("deleted", 50'000 * k_mb, fs_guard::DiskEnforcer::none, user);
+    disk.run(1s);
+    // All are walked before the verdict; the last walk takes long.
+    disk.writers["other"].walk_takes = 100ms;
+    for (const char* id : {"other", "left", "deleted"})
+        disk.writers[id].bytes += id == std::string("other") ? 40.0 * k_mb : 30.0 * k_mb;
+    disk.run(20ms);
+    if (is_deleted)
+        disk.meter.unwatch("deleted");
+    disk.run(300ms);
+    REQUIRE(disk.verdicts.size() == 1);
+    CHECK(disk.verdicts.contains("other") == false);
 }
 
 TEST_CASE("disk meter: no reserve is kept where none is wanted") {

@@ -72,7 +72,8 @@ struct Bench {
     }
     void watch(const std::string& id, std::uint32_t limit_mb) {
         workspaces->watch(
-            id, limit_mb, [](const sandbox::Exit&) { FAIL("the kernel is the wall"); },
+            id, base::ShareHolder::thing(id), limit_mb,
+            [](const sandbox::Exit&) { FAIL("the kernel is the wall"); },
             [this](std::uint64_t used, std::uint64_t) { warned_at = used; });
     }
     void sweep(const std::vector<std::string>& known) {
