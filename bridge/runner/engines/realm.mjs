@@ -1,8 +1,10 @@
 // The program's realm: evaluated there before the program, on every engine, as `(post) => deliver`. Both carry JSON
 // text only (`post` and `deliver`), so that no object of the runner's realm is ever seen by the program. It takes the
-// primordials it uses, builds console, timers and codemode, and then hardens the realm. The runner takes the text of this
-// function (a file could not be read in deno): it may refer to nothing outside itself.
-export default function makeRealm(post, makeProxy) {
+// primordials it uses, builds console, timers and codemode, and then hardens the realm. The runner takes the text of the
+// functions (a file could not be read in deno): they may refer to nothing outside themselves, but to `makeConsole` here.
+import makeConsole from './console.mjs';
+
+function makeRealm(post, makeProxy) {
     'use strict';
     const G = globalThis;
     // vm2 takes Proxy away: its runner lends a maker of proxies.
@@ -203,60 +205,6 @@ export default function makeRealm(post, makeProxy) {
         return object;
     }
 
-    // What console shows of a value; never throws.
-    function show(value, nested, open) {
-        try {
-            if (typeof value === 'string') return nested ? stringify(value) : value;
-            if (typeof value === 'bigint') return `${bigText(value)}n`;
-            if (typeof value === 'function') return '[function]';
-            if (typeof value !== 'object' || value === null) return value === 0 && 1 / value < 0 ? '-0' : str(value);
-            if (setHas(open, value)) return '[cyclic]';
-            if (value instanceof E) return describe(value);
-            setAdd(open, value);
-            const parts = [];
-            const add = (text) => put(parts, parts.length, text);
-            let text;
-            if (isArray(value)) {
-                for (let i = 0; i < value.length && i < 10000; ++i) add(show(value[i], true, open));
-                text = `[${join(parts, ', ')}]`;
-            } else if (answers(() => time(value))) {
-                text = iso(value);
-            } else if (answers(() => mapHas(value, 0))) {
-                mapEach(value, (v, k) => add(`${show(k, true, open)} => ${show(v, true, open)}`));
-                text = `Map {${join(parts, ', ')}}`;
-            } else if (answers(() => setHas(value, 0))) {
-                setEach(value, (v) => add(show(v, true, open)));
-                text = `Set {${join(parts, ', ')}}`;
-            } else {
-                for (let i = 0, names = keys(value); i < names.length; ++i) add(`${names[i]}: ${show(value[names[i]], true, open)}`);
-                text = `{${join(parts, ', ')}}`;
-            }
-            setDelete(open, value);
-            return text;
-        } catch {
-            return '[unprintable]';
-        }
-    }
-    /** Name, message and chain of causes of what was thrown; never throws. */
-    function describe(error) {
-        let text = '';
-        try {
-            for (let depth = 0; depth < 10; ++depth) {
-                if (typeof error !== 'object' || error === null || !(error instanceof E)) {
-                    text += show(error, false, new S());
-                    break;
-                }
-                text += `${str(error.name)}: ${str(error.message)}`;
-                if (!has(error, 'cause') || error.cause === undefined) break;
-                text += ' (cause: ';
-                error = error.cause;
-                if (depth === 9) text += '...';
-            }
-        } catch {
-            text += '[unprintable error]';
-        }
-        return slice(text, 0, 65537); // one more than the server keeps, which marks what it cuts
-    }
     // Node and vm2 would make this text with functions of their own realm, whose errors the program could catch.
     function stackText(error, frames) {
         let text = describe(error);
@@ -296,7 +244,6 @@ export default function makeRealm(post, makeProxy) {
     }
 
     // console: one entry a call, with the words of python_logs.py where something is left out.
-    const console = create(null);
     let logged = 0, isLogFull = false;
     function log(level, whole) {
         let text = head(whole, ENTRY_BYTES);
@@ -308,15 +255,10 @@ export default function makeRealm(post, makeProxy) {
         isLogFull = true;
         send({ type: 'log', level: 'warn', text: 'logs end here: the run has used its bytes for logs' });
     }
-    const levels = ['log', 'info', 'warn', 'error', 'debug'];
-    for (const level of levels) {
-        console[level] = (...values) => {
-            if (ended || isLogFull) return;
-            const parts = [];
-            for (let i = 0; i < values.length; ++i) put(parts, i, show(values[i], false, new S()));
-            log(level, join(parts, ' '));
-        };
-    }
+    const { console, describe } = makeConsole({
+        uncurry, answers, put, bigText, mapGet, mapSet, mapDelete, mapHas, mapEach, setEach, setHas, setAdd, setDelete, time, iso, has,
+        isView, viewLength, join, exec, slice, indexOf,
+    }, log, () => ended || isLogFull);
     const timer = (repeats) => (callback, delay, ...rest) => {
         if (typeof callback !== 'function') throw new TE('a timer needs a function');
         const id = nextTimer++, ms = +delay > 0 ? +delay : 0;
@@ -326,7 +268,7 @@ export default function makeRealm(post, makeProxy) {
     };
     const clear = (id) => { mapDelete(timers, id); };
     const globals = {
-        console: freeze(console), setTimeout: timer(false), setInterval: timer(true), clearTimeout: clear, clearInterval: clear,
+        console, setTimeout: timer(false), setInterval: timer(true), clearTimeout: clear, clearInterval: clear,
         queueMicrotask: (callback) => { then(P.resolve(), callback); },
     };
 
@@ -491,3 +433,6 @@ export default function makeRealm(post, makeProxy) {
         return undefined;
     };
 }
+
+/** The text of an expression, the function that makes the realm. */
+export default `((makeConsole) => ${makeRealm})(${makeConsole})`;
