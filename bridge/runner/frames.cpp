@@ -107,6 +107,33 @@ std::optional<Failure> failure_of(RunnerFrame& frame) {
     return Failure{*kind, std::move(*frame.at(Member::error_message)), number_at(frame, Member::error_line)};
 }
 
+/// `json` with each integer beyond 2^53 as a tagged bigint: JavaScript would read another number.
+std::string with_tagged_integers(std::string_view json) {
+    constexpr std::string_view k_greatest = "9007199254740991";
+    std::string out;
+    std::size_t done = 0;
+    for (std::size_t at = 0; at < json.size();) {
+        if (json[at] == '"') {
+            for (++at; at < json.size() && json[at] != '"'; ++at)
+                at += json[at] == '\\' ? 1 : 0;
+            ++at;
+            continue;
+        }
+        const std::size_t end = std::min(json.find_first_not_of("+-.0123456789Ee", at), json.size());
+        const std::string_view number = json.substr(at, end - at);
+        const std::string_view digits = number.substr(number.starts_with('-') ? 1 : 0);
+        if (digits.find_first_not_of("0123456789") == std::string_view::npos &&
+            (digits.size() > k_greatest.size() ||
+             (digits.size() == k_greatest.size() && digits > k_greatest))) {
+            out.append(json.substr(done, at - done)).append(R"({"$atoll":"bigint","value":")");
+            out.append(number).append("\"}");
+            done = end;
+        }
+        at = std::max(end, at + 1);
+    }
+    return out.append(json.substr(done));
+}
+
 }  // namespace
 
 bool append_frame(std::string& out, std::string_view json) {
@@ -328,7 +355,7 @@ bool HostMachine::reply(std::string& out, std::uint64_t id, std::string_view key
     frame += ",\"nonce\":";
     base::append_json_string(frame, start_.nonce);
     frame += ",\"id\":" + std::to_string(id) + ",\"";
-    frame.append(key).append("\":").append(json).push_back('}');
+    frame.append(key).append("\":").append(with_tagged_integers(json)).push_back('}');
     if (!append_frame(out, frame))
         return false;
     open_.erase(id);

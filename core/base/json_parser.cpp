@@ -1,5 +1,7 @@
 #include "core/base/json_parser.hpp"
 
+#include <array>
+#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,25 @@ namespace atl::base {
 namespace {
 
 using Json = nlohmann::json;
+
+/// False for an integer that becomes another number: one of more than 64 bits is kept as a double.
+bool is_kept(double value, std::string_view text) {
+    if (text.find_first_of(".eE") != std::string_view::npos)
+        return true;
+    const auto significant = [](std::string_view digits) {
+        std::string out;
+        for (const char each : digits.substr(0, digits.find('e')))
+            if (each >= '0' && each <= '9')
+                out += each;
+        out.erase(out.find_last_not_of('0') + 1);
+        return out;
+    };
+    std::array<char, 32> shortest{};
+    const auto end =
+        std::to_chars(shortest.begin(), shortest.end(), value, std::chars_format::scientific).ptr;
+    return significant(text) ==
+           significant({shortest.data(), static_cast<std::size_t>(end - shortest.data())});
+}
 
 // Builds the value from the parser's events, which come from a loop and not from recursion.
 class StrictBuilder final : public nlohmann::json_sax<Json> {
@@ -26,7 +47,13 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
     bool boolean(bool v) override { return add(v); }
     bool number_integer(number_integer_t v) override { return add(v); }
     bool number_unsigned(number_unsigned_t v) override { return add(v); }
-    bool number_float(number_float_t v, const string_t&) override { return add(v); }
+    bool number_float(number_float_t v, const string_t& text) override {
+        if (is_kept(v, text))
+            return add(v);
+        refusal = "The integer " + escaped(text, k_told_name_bytes) +
+                  " has more digits than a number keeps: write it as a string.";
+        return false;
+    }
     bool string(string_t& v) override { return add(std::move(v)); }
     bool binary(binary_t&) override { return false; }
     bool start_object(std::size_t) override { return open(Json::object()); }

@@ -165,6 +165,26 @@ std::size_t cost_of(const valijson::constraints::Constraint& constraint) {
     return 1 + members / 4;
 }
 
+/// A tagged bigint of a program (docs/code-mode.md) becomes the integer that it is, as far as 64 bits hold
+/// it.
+void untag_integers(Json& value) {
+    if (!value.is_object()) {
+        if (value.is_array())
+            for (Json& each : value)
+                untag_integers(each);
+        return;
+    }
+    if (value.size() == 2 && value.contains("value") && value["value"].is_string() &&
+        value.value("$atoll", Json()) == "bigint") {
+        const Json number = Json::parse(value["value"].get_ref<const std::string&>(), nullptr, false);
+        if (number.is_number_integer())
+            value = number;
+        return;
+    }
+    for (auto& [key, each] : value.items())
+        untag_integers(each);
+}
+
 /// The greatest sum of names on the way to a value. `value` is at most k_arguments_depth deep.
 std::size_t names_bytes(const Json& value) {
     std::size_t most = 0;
@@ -445,9 +465,10 @@ base::Result<void> ArgumentSchema::Compiled::check(const std::string& name, std:
                                                    Work& work, std::optional<std::size_t> fault_steps) const {
     if (json_depth(args_json) > k_arguments_depth)
         return schema_refusal(name + ": arguments nested deeper than 128");
-    const Json args = Json::parse(args_json, nullptr, false);
+    Json args = Json::parse(args_json, nullptr, false);
     if (!args.is_array())
         return schema_refusal(name + ": the arguments are not a JSON array");
+    untag_integers(args);
     if (names_bytes(args) > k_argument_names_bytes)
         return schema_refusal(name + ": the names on the way to a value have more than 8 KiB");
     if (!of_array && of_one && args.size() > 1)

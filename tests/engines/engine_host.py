@@ -52,6 +52,16 @@ def checked(body):
     return message
 
 
+def exact(value):
+    """A value as the server passes it on: JavaScript would read another number for an integer beyond 2^53."""
+    if isinstance(value, list):
+        return [exact(item) for item in value]
+    if isinstance(value, dict):
+        return {name: exact(item) for name, item in value.items()}
+    is_large = isinstance(value, int) and abs(value) > 2**53 - 1
+    return {"$atoll": "bigint", "value": str(value)} if is_large else value
+
+
 def answer(tool, args):
     """What a tool of a case gives for these arguments: the body of call_result."""
     if "error" in tool:
@@ -154,7 +164,7 @@ class Run:
                     self.calls.append([message["name"], *message["args"]])
                     tool = tools[message["name"]]
                     if not tool.get("never"):
-                        self.send(host, {"type": "call_result", **named, "id": message["id"], **answer(tool, message["args"])})
+                        self.send(host, {"type": "call_result", **named, "id": message["id"], **exact(answer(tool, message["args"]))})
                 elif message["type"] == "result":
                     self.result = message
                 else:

@@ -100,7 +100,7 @@ export default function makeConsole(realm, tell, isSilent) {
             return `${slice(name, 0, -1)}(${value.length}) [${listText(value.length, (i) => show(value[i], true, open))}]`;
         }
         // Nobody can ask a promise for its value without waiting for it.
-        if (value instanceof P) return `${name}{...}`;
+        if (value instanceof P) return 'Promise {...}';
         for (let i = 0; i < boxes.length; ++i) {
             if (answers(() => boxes[i](value))) return `[${slice(name, 0, -1)}: ${show(boxes[i](value), true, open)}]`;
         }

@@ -8,8 +8,8 @@ const ROUTE = '/v1/executions';
 const MOST_MESSAGE_LENGTH = 4000;
 // The run has ended, or somebody else was faster.
 const TOO_LATE = new Set(['execution_ended', 'call_answered', 'not_found']);
-// Too long, no JSON that the server takes, or no turn for what is long: the call still waits.
-const NOT_TAKEN = new Set([413, 422, 429, 504]);
+// Too long, too deep, no JSON that the server takes, or no turn for what is long: the call still waits.
+const NOT_TAKEN = new Set([400, 413, 422, 429, 504]);
 
 const pathOf = (id) => `${ROUTE}/${encodeURIComponent(id)}`;
 
@@ -100,11 +100,13 @@ async function answerOf({ run }, { name, args }) {
     try {
         const result = await run(...args);
         // As it will be sent: what JSON cannot hold is an error of the tool.
-        return JSON.parse(JSON.stringify({ result: result === undefined ? { $atoll: 'undefined' } : result }));
+        return JSON.parse(JSON.stringify({ result: result === undefined ? { $atoll: 'undefined' } : result }, tagged));
     } catch (error) {
         return failure(String(error?.message ?? error));
     }
 }
+
+const tagged = (_, value) => (typeof value === 'bigint' ? { $atoll: 'bigint', value: String(value) } : value);
 
 const failure = (message) => ({ error: { message: message.slice(0, MOST_MESSAGE_LENGTH) } });
 

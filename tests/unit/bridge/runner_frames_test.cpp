@@ -193,6 +193,27 @@ TEST_CASE("Calls, logs and values of a run are bounded") {
     CHECK(few.answer(out, 1, "1234"));
 }
 
+TEST_CASE("An integer beyond 2^53 in an answer is a tagged bigint for the program") {
+    const auto told = [](const std::string& json) {
+        HostMachine machine = running();
+        std::get<Call>(machine.receive(call(1)));
+        std::string out;
+        REQUIRE(machine.answer(out, 1, json));
+        const std::size_t at = out.find("\"result\":") + 9;
+        return out.substr(at, out.size() - at - 1);
+    };
+    const auto tagged = [](const std::string& digits) {
+        return R"({"$atoll":"bigint","value":")" + digits + "\"}";
+    };
+    CHECK(told("9007199254740992") == tagged("9007199254740992"));
+    CHECK(told(R"({"id":-9007199254740993,"n":[18446744073709551615]})") ==
+          R"({"id":)" + tagged("-9007199254740993") + R"(,"n":[)" + tagged("18446744073709551615") + "]}");
+    for (const std::string same :
+         {"9007199254740991", "-9007199254740991", "[1e+20,12345678901234567.5,null,true,-0.0]",
+          R"({"9007199254740993":"a\"9007199254740993\\","b":"9007199254740993"})"})
+        CHECK(told(same) == same);
+}
+
 TEST_CASE("A frame that others have read is judged as one that is read here") {
     using Member = RunnerFrame::Member;
     const std::string frame = own(R"("type":"call","name":"t","args":[1, 2],"id":1)");

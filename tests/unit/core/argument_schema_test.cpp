@@ -37,6 +37,17 @@ TEST_CASE("Arguments are checked against the schema and the fault has its place"
     CHECK_FALSE(fault(schema, std::string(200, '[') + std::string(200, ']')).empty());
 }
 
+TEST_CASE("A tagged bigint is checked as the integer that it is") {
+    const std::string schema = R"({"properties":{"id":{"type":"integer","minimum":9007199254740993}}})";
+    const auto of = [&](const std::string& value) {
+        return fault(schema, R"([{"id":{"$atoll":"bigint","value":)" + value + "}}]");
+    };
+    CHECK(of("\"9007199254740993\"").empty());
+    CHECK(has(of("\"9007199254740992\""), "args[0]/id"));
+    for (const char* const no_integer : {"\"x\"", "\"1.5\"", "5", "\"[1]\""})
+        CHECK_FALSE(of(no_integer).empty());
+}
+
 TEST_CASE("A schema of type array is for the arguments themselves") {
     const std::string schema =
         R"({"type":"array","items":[{"type":"number"},{"type":"number"}],"minItems":2})";

@@ -73,9 +73,26 @@ TEST_CASE("a value is built as written") {
     CHECK(value->dump() == R"({"a":[1,-2,3.5,"x",true,null,{"b":[]}],"c":{}})");
 }
 
+TEST_CASE("an integer is kept exactly or refused") {
+    const std::string kept =
+        "[9007199254740993,-9223372036854775808,18446744073709551615,590295810358705700000]";
+    // The last one is 2^69 as JavaScript writes it: the double that is read is the one that was written.
+    CHECK(parse_json(kept)->dump() ==
+          "[9007199254740993,-9223372036854775808,18446744073709551615,5.902958103587057e+20]");
+    CHECK(parse_json("[100000000000000000000,-1e400000,1.5e300]").has_error());
+    CHECK(parse_json("[100000000000000000000,1.5e300]")->dump() == "[1e+20,1.5e+300]");
+    for (const char* text :
+         {"18446744073709551616", "-9223372036854775809", "{\"n\":123456789012345678901234567890}"}) {
+        INFO(text);
+        REQUIRE(parse_json(text).has_error());
+        CHECK(parse_json(text).error().code() == Errc::invalid_json);
+        CHECK(parse_json(text).error().detail().find("write it as a string") != std::string::npos);
+    }
+}
+
 TEST_CASE("nothing is coerced") {
     const auto value =
-        parse_json(R"({"s":1,"i":"1","f":1.0,"n":-1,"big":18446744073709551616,"b":true,"z":null})");
+        parse_json(R"({"s":1,"i":"1","f":1.0,"n":-1,"big":100000000000000000000,"b":true,"z":null})");
     const auto fails = [&](auto read) {
         ObjectReader reader(*value);
         read(reader);
