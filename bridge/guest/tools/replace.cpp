@@ -19,28 +19,7 @@ constexpr std::size_t k_places_per_turn = 50'000;
 constexpr std::size_t k_replaced_bytes_per_turn = 256UL * 1024;
 constexpr std::size_t k_nearest_lines = 3;
 constexpr std::size_t k_shown_line_bytes = 200;
-
-/// Line ends without a carriage return get one.
-std::string with_crlf(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\n' && (i == 0 || text[i - 1] != '\r'))
-            out += '\r';
-        out += text[i];
-    }
-    return out;
-}
-
-/// Whether every line ends in CRLF.
-bool is_crlf(std::string_view text) {
-    bool has_any = false;
-    for (std::size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) {
-        if (at == 0 || text[at - 1] != '\r')
-            return false;
-        has_any = true;
-    }
-    return has_any;
-}
+constexpr std::string_view k_crlf = "\r\n";
 
 /// Where `wanted` is in `text`, from `at` on; npos: nowhere. Linear: memmem(3).
 std::size_t find_text(std::string_view text, std::string_view wanted, std::size_t at) {
@@ -67,6 +46,104 @@ Task<std::string> async_substitute(Call& call, std::string_view text, std::strin
         const std::size_t at = find_text(text, wanted, done);
         out.append(text, done, at - done).append(by);
         done = at + wanted.size();
+        if (i % k_places_per_turn == 0)
+            co_await call.turn();
+    }
+    out.append(text, done);
+    co_return out;
+}
+
+/// `text` with "\n" for each "\r\n", as models read it.
+Task<std::string> async_flat(Call& call, std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    std::size_t done = 0;
+    std::size_t count = 0;
+    for (std::size_t at = find_text(text, k_crlf, 0); at != std::string_view::npos;
+         at = find_text(text, k_crlf, at + k_crlf.size())) {
+        out.append(text, done, at - done);
+        done = at + 1;
+        if (++count % k_places_per_turn == 0)
+            co_await call.turn();
+    }
+    out.append(text, done);
+    co_return out;
+}
+
+/// How many bytes of `text` are the first `flat_bytes` of its flat form.
+std::size_t bytes_of(std::string_view text, std::size_t flat_bytes) {
+    std::size_t at = 0;
+    for (; flat_bytes > 0; --flat_bytes)
+        at += text.compare(at, k_crlf.size(), k_crlf) == 0 ? 2 : 1;
+    return at;
+}
+
+/// The form of the line end at a place or behind it, and behind the last one that of the last. Places only
+/// grow, so that all of it is linear.
+class NearLineEnd {
+  public:
+    explicit NearLineEnd(std::string_view text) : text_(text) {}
+    bool is_crlf(std::size_t place) {
+        if (!is_known_ || place > newline_) {
+            newline_ = text_.find('\n', place);
+            const std::size_t shown = newline_ != std::string_view::npos ? newline_ : text_.rfind('\n');
+            is_crlf_ = shown != std::string_view::npos && shown > 0 && text_[shown - 1] == '\r';
+            is_known_ = true;
+        }
+        return is_crlf_;
+    }
+
+  private:
+    std::string_view text_;
+    std::size_t newline_ = 0;
+    bool is_crlf_ = false;
+    bool is_known_ = false;
+};
+
+/// `by` (flat) with the line ends of `match`, which ends at `place`, in their order; further ones are as the
+/// last of them, or as that near the place.
+void append_with_ends(std::string& out, std::string_view by, std::string_view match, std::size_t place,
+                      NearLineEnd& near) {
+    std::size_t at = 0;
+    std::optional<bool> is_crlf;
+    for (const char byte : by) {
+        if (byte == '\n') {
+            if (const std::size_t end = match.find('\n', at); end != std::string_view::npos) {
+                is_crlf = end > 0 && match[end - 1] == '\r';
+                at = end + 1;
+            }
+            if (!is_crlf)
+                is_crlf = near.is_crlf(place);
+            if (*is_crlf)
+                out += '\r';
+        }
+        out += byte;
+    }
+}
+
+/// As async_substitute(), for `flat` of `text`: what is replaced are the same places of `text`, whose other
+/// line ends stay as they are. Ends early where the result is larger than a file may be.
+Task<std::string> async_substitute_lines(Call& call, std::string_view text, std::string_view flat,
+                                         std::string_view wanted, std::string_view by, std::size_t count) {
+    std::string out;
+    NearLineEnd near(text);
+    std::size_t done = 0;       // of text
+    std::size_t flat_done = 0;  // of flat
+    for (std::size_t i = 1; i <= count && out.size() <= base::k_max_tool_file_bytes; ++i) {
+        const std::size_t found = find_text(flat, wanted, flat_done);
+        while (flat_done < found) {
+            const std::size_t step = std::min(found - flat_done, k_replaced_bytes_per_turn);
+            const std::size_t size = bytes_of(text.substr(done), step);
+            out.append(text, done, size);
+            done += size;
+            flat_done += step;
+            if (flat_done < found)
+                co_await call.turn();
+        }
+        const std::size_t size = bytes_of(text.substr(done), wanted.size());
+        append_with_ends(out, by, text.substr(done, size), done + size, near);
+        done += size;
+        flat_done += wanted.size();
         if (i % k_places_per_turn == 0)
             co_await call.turn();
     }
@@ -230,28 +307,43 @@ ToolTask async_replace(ToolRun& run) {
         co_return refused(edit, binary_file, "it is a binary file");
     if (wanted == by)
         co_return refused(edit, no_change_needed, "old_string and new_string are the same");
+    // Models read, and write, "\n" for each line end: it matches either form.
+    std::string flat;
     std::size_t count = 0;
-    if (!is_crlf(edit.before()))
-        count = co_await async_count(run.call, edit.before(), wanted);
-    // Callers write \n where the file has CRLF: everywhere, or in the lines that are meant.
-    if (count == 0 && edit.before().find("\r\n") != std::string::npos) {
-        wanted = with_crlf(wanted);
-        by = with_crlf(by);
-        count = co_await async_count(run.call, edit.before(), wanted);
+    if (edit.before().find(k_crlf) != std::string::npos || wanted.find(k_crlf) != std::string::npos) {
+        flat = co_await async_flat(run.call, edit.before());
+        const std::string flat_wanted = co_await async_flat(run.call, wanted);
+        count = co_await async_count(run.call, flat, flat_wanted);
+        if (count > 0)
+            wanted = flat_wanted;
     }
+    const bool is_flat = count > 0;
+    if (!is_flat)
+        count = co_await async_count(run.call, edit.before(), wanted);
     if (count == 0) {
         const std::vector<NearLine> nearest = co_await async_nearest(run.call, edit.before(), wanted);
         co_return not_found(edit, nearest);
     }
-    if (wanted == by)
-        co_return refused(edit, no_change_needed, "old_string and new_string differ in line ends only");
     if (!any_number && count != expected)
         co_return mismatch(edit, expected, count);
-    if (by.size() > wanted.size() &&
-        (by.size() - wanted.size()) > (base::k_max_tool_file_bytes - edit.before().size()) / count)
+    std::string after;
+    bool is_too_large = false;
+    if (is_flat) {
+        by = co_await async_flat(run.call, by);
+        after = co_await async_substitute_lines(run.call, edit.before(), flat, wanted, by, count);
+        is_too_large = after.size() > base::k_max_tool_file_bytes;
+    } else {
+        is_too_large =
+            by.size() > wanted.size() &&
+            (by.size() - wanted.size()) > (base::k_max_tool_file_bytes - edit.before().size()) / count;
+        if (!is_too_large)
+            after = co_await async_substitute(run.call, edit.before(), wanted, by, count);
+    }
+    if (is_too_large)
         co_return refused(edit, file_too_large,
                           "it would have more than " + counted(base::k_max_tool_file_bytes, "byte"));
-    const std::string after = co_await async_substitute(run.call, edit.before(), wanted, by, count);
+    if (after == edit.before())
+        co_return refused(edit, no_change_needed, "old_string and new_string differ in line ends only");
     ToolResult result = co_await edit.async_commit(after);
     result.data.number("occurrences", count);
     if (result.success)

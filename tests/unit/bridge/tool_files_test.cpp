@@ -361,6 +361,40 @@ TEST_CASE("Files with CRLF stay so, whatever line ends the caller writes") {
     CHECK(guest.workspace.read("mixed") == "a\nx\r\ny\r\n");
 }
 
+TEST_CASE("A line end of old_string matches either form, and what is around the match keeps its own") {
+    const ToolGuest guest;
+    const auto replaced = [&guest](const std::string& text, const std::string& wanted, const std::string& by,
+                                   int count = 1) {
+        guest.workspace.write("f", text);
+        const auto result = guest.run("replace", {{"file_path", "f"},
+                                                  {"old_string", wanted},
+                                                  {"new_string", by},
+                                                  {"expected_replacements", count}});
+        return result.success() ? guest.workspace.read("f") : result.code();
+    };
+    CHECK(replaced("a\r\nb\nc\r\nd\n", "a\nb\nc\n", "1\n2\n3\n") == "1\r\n2\n3\r\nd\n");
+    CHECK(replaced("a\nb\r\nc\nd\r\n", "b\nc", "x") == "a\nx\nd\r\n");
+    CHECK(replaced("a\nb\r\nc\n", "a\r\nb\r\n", "a\r\nb\r\nb2\r\n") == "a\nb\r\nb2\r\nc\n");
+    CHECK(replaced("a\nb\nc\n", "a\r\nb\r\n", "x\r\ny\r\n") == "x\ny\nc\n");
+    // Both occurrences are seen, and each keeps its form.
+    CHECK(replaced("a\nb\na\r\nb\r\n", "a\nb", "c\nd\ne") == "OCCURRENCE_MISMATCH");
+    CHECK(replaced("a\nb\na\r\nb\r\n", "a\nb", "c\nd\ne", 2) == "c\nd\ne\nc\r\nd\r\ne\r\n");
+    // Without a line end in the match: as the next one, or the one before.
+    CHECK(replaced("a\nb\r\nc\n", "b", "x\ny") == "a\nx\r\ny\r\nc\n");
+    CHECK(replaced("a\r\nb", "b", "x\ny") == "a\r\nx\r\ny");
+    CHECK(replaced("a\r\n\r\nb\n", "\n\nb", "\nb") == "a\r\nb\n");
+    CHECK(replaced("a\r\nb\n", "a\nb\n", "") == "");
+    // A carriage return that is no half of a line end, and one alone.
+    CHECK(replaced("a\rb\r\n", "a\rb\n", "c\n") == "c\r\n");
+    CHECK(replaced("a\r\nb\r\n", "\r", "", 2) == "a\nb\n");
+    CHECK(replaced("a\r\nb\r\n", "a\nb", "a\r\nb") == "NO_CHANGE_NEEDED");
+    const std::string long_text(2 * 1024 * 1024, 'x');
+    CHECK(replaced(long_text + "\r\na\nb\r\n" + long_text, "a\nb\n", "c\n") ==
+          long_text + "\r\nc\n" + long_text);
+    CHECK(replaced(std::string(1024 * 1024, '\n') + "\r\n", "\n", std::string(100, '\n'), 1024 * 1024 + 1) ==
+          "FILE_TOO_LARGE");
+}
+
 TEST_CASE(
     "An edit needs a read where that is the rule, also of CRLF files, and the tools' own writes count") {
     const ToolGuest guest;
