@@ -79,13 +79,14 @@ void add_tool_schemas(Schema& out) {
         object(
             Members::optional,
             {{"sandboxId",
-              "The sandbox to work in, as a conversation or a sandbox has it. Without it the result says so.",
+              "The sandbox to work in, as a conversation or a sandbox has it. Without it `context.sandboxId` "
+              "counts; "
+              "without both the result says so.",
               nullable_text()},
              {"args", "The arguments of the tool, as `GET /v1/tools` has their schema.", any_object()},
              {"context",
               "Anything of yours, at most 16 KiB: it is logged and comes back in the result. A `toolCallId` "
-              "in "
-              "it is in the events, too.",
+              "in it is in the events, too; a `sandboxId` in it is the sandbox to work in.",
               any_object()}},
             {"args"}),
         "A call of a tool.");

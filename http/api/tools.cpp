@@ -71,6 +71,20 @@ std::string first_bytes(std::string_view text, std::size_t limit_bytes) {
     return out;
 }
 
+/// The sandbox counts also where it stands in the context alone.
+void read_context_sandbox(ObjectReader& reader, const Json& context, ToolForm& form) {
+    ObjectReader inner(context, "context.");
+    if (inner.is_null("sandboxId"))
+        return;
+    const auto id = inner.string("sandboxId", k_max_sandbox_id_bytes);
+    if (id && form.sandbox_id && *id != *form.sandbox_id)
+        inner.fail("sandboxId", "the same as `sandboxId` where both are there");
+    if (inner.failed())
+        reader.fail(inner.finish().error());
+    else if (id)
+        form.sandbox_id = id;
+}
+
 Result<ToolForm> read_form(const Json& body) {
     ToolForm form;
     ObjectReader reader(body);
@@ -85,6 +99,8 @@ Result<ToolForm> read_form(const Json& body) {
     if (form.context.size() > base::k_max_tool_context_bytes)
         reader.fail("context",
                     "an object of at most " + std::to_string(base::k_max_tool_context_bytes) + " bytes");
+    if (!form.context.empty())
+        read_context_sandbox(reader, body["context"], form);
     if (const auto checked = reader.finish(); checked.has_error())
         return checked.error();
     if (form.context.empty())

@@ -140,6 +140,32 @@ TEST_CASE("Without a sandbox, or with one that is not there, a tool says so in t
     CHECK(run(api.http(), "list_directory", body_of(gone["sandboxId"], arguments)) == k_unavailable);
 }
 
+TEST_CASE("The sandbox of the context counts where the call names none, and must be the same where it does") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json id = api.create()["sandboxId"];
+    const auto call = [&](const Json& named, const Json& in_context) {
+        const Json body = {
+            {"sandboxId", named}, {"args", {{"path", "."}}}, {"context", {{"sandboxId", in_context}}}};
+        return api.http().request("POST", "/v1/tools/list_directory", body.dump());
+    };
+    const auto succeeds = [&](const Json& named, const Json& in_context) {
+        return Json::parse(call(named, in_context).body)["success"] == true;
+    };
+    CHECK(succeeds(nullptr, id));
+    CHECK(succeeds(id, id));
+    CHECK(succeeds(id, nullptr));
+    CHECK_FALSE(succeeds(nullptr, nullptr));
+    CHECK(Json::parse(call(nullptr, std::string(20, 'a')).body)["technicalDetails"]["errorCode"] ==
+          "SANDBOX_UNAVAILABLE");
+    for (const Json& other : {Json(std::string(20, 'a')), Json(5)}) {
+        const auto refused = call(id, other);
+        CHECK(refused.status == 422);
+        CHECK(Json::parse(refused.body)["detail"].get<std::string>().find("context.sandboxId") !=
+              std::string::npos);
+    }
+}
+
 TEST_CASE("A user's key reaches that user's sandboxes, and another's looks like none") {
     const ServerProcess server;
     const NewKey alice = add_key(server, {"web", "--user-id", "alice"});
