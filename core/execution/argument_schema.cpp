@@ -3,7 +3,6 @@
 #include <re2/re2.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -141,6 +140,7 @@ auto bind(Callback callback, Placeholder, Visitor visitor) {
 #include <valijson/validation_results.hpp>
 #include <valijson/validator.hpp>
 
+#include "core/execution/decimal.hpp"
 #include "core/execution/json_depth.hpp"
 #include "core/plain/utf8.hpp"
 
@@ -165,9 +165,74 @@ std::size_t cost_of(const valijson::constraints::Constraint& constraint) {
     return 1 + members / 4;
 }
 
-/// A tagged bigint of a program (docs/code-mode.md) becomes the integer that it is, as far as 64 bits hold
-/// it.
+Decimal decimal_of(const valijson::adapters::Adapter& number) {
+    if (!number.isInteger())
+        return Decimal::of(number.getDouble());
+    const std::int64_t value = number.getInteger();
+    // The adapter has no other way for one of 64 bits without a sign.
+    const bool is_wrapped = value < 0 && number.asDouble() > 0;
+    return is_wrapped ? Decimal::of(static_cast<std::uint64_t>(value)) : Decimal::of(value);
+}
+
+/// In place of valijson's own, which compare doubles and show six digits behind the point.
+class NumberRule final : public valijson::constraints::PolyConstraint {
+  public:
+    NumberRule(std::string_view keyword, const Decimal& limit) : keyword_(keyword), limit_(limit) {}
+
+    bool validate(const valijson::adapters::Adapter& target, const std::vector<std::string>& context,
+                  valijson::ValidationResults* results) const override {
+        if (!target.isNumber())
+            return true;
+        const Decimal value = decimal_of(target);
+        const int order = value.compare(limit_);
+        const bool fits = keyword_ == "multipleOf"         ? value.is_multiple_of(limit_)
+                          : keyword_ == "maximum"          ? order <= 0
+                          : keyword_ == "minimum"          ? order >= 0
+                          : keyword_ == "exclusiveMaximum" ? order < 0
+                                                           : order > 0;
+        if (!fits && results != nullptr)
+            results->pushError(context, value.text() + sentence() + limit_.text());
+        return fits;
+    }
+
+  private:
+    valijson::constraints::Constraint* cloneInto(void* at) const override {
+        return ::new (at) NumberRule(*this);
+    }
+    std::size_t sizeOf() const override { return sizeof(NumberRule); }
+    const char* sentence() const {
+        return keyword_ == "multipleOf"         ? " is not a multiple of "
+               : keyword_ == "maximum"          ? " is greater than "
+               : keyword_ == "minimum"          ? " is less than "
+               : keyword_ == "exclusiveMaximum" ? " is not less than "
+                                                : " is not greater than ";
+    }
+
+    std::string_view keyword_;  // of static storage
+    Decimal limit_;
+};
+
+class NumberRuleBuilder final : public valijson::ConstraintBuilder {
+  public:
+    explicit NumberRuleBuilder(std::string_view keyword) : keyword_(keyword) {}
+    valijson::constraints::Constraint* make(const valijson::adapters::Adapter& limit) const override {
+        return new NumberRule(keyword_, decimal_of(limit));
+    }
+
+  private:
+    std::string_view keyword_;
+};
+
+/// A tagged bigint of a program (docs/code-mode.md) becomes the integer that it is, and so does 5.0, as far
+/// as 64 bits hold them.
 void untag_integers(Json& value) {
+    constexpr double k_integers_end = 9223372036854775808.0;
+    if (value.is_number_float()) {
+        const auto number = value.get<double>();
+        if (std::trunc(number) == number && std::fabs(number) < k_integers_end)
+            value = static_cast<std::int64_t>(number);
+        return;
+    }
     if (!value.is_object()) {
         if (value.is_array())
             for (Json& each : value)
@@ -211,9 +276,7 @@ bool append_text(std::string& out, const Adapter& value, std::size_t most, Work&
     if (value.isNull() || value.isBool()) {
         out += value.isNull() ? 'n' : value.asBool() ? 't' : 'f';
     } else if (value.isNumber()) {
-        char digits[32];
-        const double number = value.getNumber() + 0.0;  // -0 is 0
-        out.append("#").append(digits, std::to_chars(digits, std::end(digits), number).ptr);
+        out.append("#").append(decimal_of(value).text());
     } else if (value.isString()) {
         append_string(out, value.asString(), work);
     } else if (value.isArray()) {
@@ -417,6 +480,8 @@ base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_with(std::st
         for (const char* const key : {k_inlined_enum, k_inlined_const})
             parser.addConstraintBuilder(key, new EnumBuilder);
         parser.addConstraintBuilder(k_inlined_unique, new UniqueBuilder);
+        for (const std::string_view keyword : k_number_keywords)
+            parser.addConstraintBuilder(number_rule(keyword), new NumberRuleBuilder(keyword));
         const valijson::adapters::NlohmannJsonAdapter adapter(inlined.schema);
         parser.populateSchema(adapter, compiled->schema);
         return std::optional(ArgumentSchema(std::move(compiled)));

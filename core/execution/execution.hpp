@@ -230,8 +230,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
 /// Wakes someone whenever there is more of an execution, which it keeps.
 class Execution::Follower {
   public:
-    explicit Follower(std::shared_ptr<Execution> execution)
-        : execution_(std::move(execution)) {
+    explicit Follower(std::shared_ptr<Execution> execution) : execution_(std::move(execution)) {
         execution_->followers_.add(*this);
     }
     ~Follower() { execution_->followers_.remove(*this); }

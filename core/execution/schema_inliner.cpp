@@ -19,17 +19,17 @@ using Json = nlohmann::json;
     throw SchemaRefused{schema_refusal("inputSchema" + place + ": " + what)};
 }
 
-enum class Kind : std::uint8_t { value, schema, schemas, map, dependencies, items, pattern, ignored };
+enum class Kind : std::uint8_t { value, number, schema, schemas, map, dependencies, items, pattern, ignored };
 
 Kind kind_of(const std::string& key) {
     static const std::map<std::string, Kind> k_keyword_kinds{{"type", Kind::value},
                                                              {"enum", Kind::value},
                                                              {"const", Kind::value},
-                                                             {"multipleOf", Kind::value},
-                                                             {"maximum", Kind::value},
-                                                             {"exclusiveMaximum", Kind::value},
-                                                             {"minimum", Kind::value},
-                                                             {"exclusiveMinimum", Kind::value},
+                                                             {"multipleOf", Kind::number},
+                                                             {"maximum", Kind::number},
+                                                             {"exclusiveMaximum", Kind::number},
+                                                             {"minimum", Kind::number},
+                                                             {"exclusiveMinimum", Kind::number},
                                                              {"maxLength", Kind::value},
                                                              {"minLength", Kind::value},
                                                              {"maxItems", Kind::value},
@@ -80,9 +80,7 @@ class Inliner {
             out["definitions"] = std::move(definitions_);
         return out;
     }
-    InlinedSchema take(Json whole) {
-        return {std::move(whole), std::move(patterns_), bytes_, nodes_};
-    }
+    InlinedSchema take(Json whole) { return {std::move(whole), std::move(patterns_), bytes_, nodes_}; }
 
   private:
     struct Open {
@@ -158,7 +156,14 @@ class Inliner {
                     out[key == "enum" ? k_inlined_enum : k_inlined_const] =
                         key == "enum" ? value : Json::array({value});
                 else
-                    out[key] = key == "multipleOf" ? divisor(value, place) : value;
+                    out[key] = value;
+                return;
+            case Kind::number:
+                if (!value.is_number() || (key == "multipleOf" && !(value.get<double>() > 0)))
+                    refuse_schema(
+                        place, key == "multipleOf" ? "multipleOf is a number above 0" : "a number is meant");
+                copied(value, place);
+                out[number_rule(key)] = value;
                 return;
             case Kind::schema:
                 out[key] = schema(value, place, is_part);
@@ -201,14 +206,6 @@ class Inliner {
             out[k_inlined_unique] = true;
         else if (value != false && value != "false")
             refuse_schema(place, "true or false is meant");
-    }
-
-    /// As a double: with a whole number valijson divides by 0 and cuts the fraction off what it checks.
-    static Json divisor(const Json& value, const std::string& place) {
-        const double number = value.is_number() ? value.get<double>() : 0;
-        if (!(number > 0))
-            refuse_schema(place, "multipleOf is a number above 0");
-        return number;
     }
 
     void pattern(const std::string& text, const std::string& place) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "core/base/error.hpp"
@@ -17,8 +18,8 @@ namespace atl::execution {
 
 using Patterns = std::unordered_map<std::string, std::shared_ptr<const re2::RE2>>;
 
-// Keywords whose comparisons are counted have other names once they are copied; the value of `const` is a list
-// of one.
+// Keywords whose comparisons are counted have other names once they are copied; the value of `const` is a
+// list of one.
 inline constexpr const char* k_inlined_enum = "atoll enum";
 inline constexpr const char* k_inlined_const = "atoll const";
 inline constexpr const char* k_inlined_unique = "atoll uniqueItems";
@@ -27,6 +28,13 @@ inline constexpr const char* k_inlined_unique = "atoll uniqueItems";
 base::Error schema_refusal(const std::string& text);
 /// A JSON pointer with one more step.
 std::string pointer_step(const std::string& place, const std::string& key);
+
+/// Their names are changed, so that valijson's own checks of them are not made.
+inline constexpr std::string_view k_number_keywords[] = {"multipleOf", "maximum", "exclusiveMaximum",
+                                                         "minimum", "exclusiveMinimum"};
+inline std::string number_rule(std::string_view keyword) {
+    return "$" + std::string(keyword);
+}
 
 struct SchemaRefused {
     base::Error error;

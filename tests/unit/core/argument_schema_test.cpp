@@ -275,6 +275,35 @@ TEST_CASE("A number is a multiple as a number, also where a whole one would divi
     CHECK_FALSE(fault(R"({"multipleOf":7})", "[1e300]").empty());
 }
 
+TEST_CASE("Numbers are compared as they are written") {
+    const auto of = [](const std::string& rule, const std::string& value) {
+        return fault(R"({"properties":{"n":{)" + rule + "}}}", R"([{"n":)" + value + "}]");
+    };
+    for (const char* const price : {"19.99", "0.07", "1.1", "4.35", "1000000.01", "-0.29", "0", "3", "1e2"})
+        CHECK(of(R"("multipleOf":0.01)", price).empty());
+    CHECK(has(of(R"("multipleOf":0.01)", "19.995"), "args[0]/n: 19.995 is not a multiple of 0.01"));
+    CHECK(of(R"("multipleOf":0.1)", "7").empty());
+    CHECK(of(R"("multipleOf":1e-9)", "0.000000003").empty());
+    CHECK(has(of(R"("multipleOf":1e-9)", "1.5e-9"), "1.5e-9 is not a multiple of 1e-9"));
+    CHECK(of(R"("multipleOf":3)", "9007199254740993").empty());
+    CHECK_FALSE(of(R"("multipleOf":3)", "9007199254740992").empty());
+    CHECK(of(R"("multipleOf":5)", "18446744073709551615").empty());
+    CHECK(of(R"("multipleOf":1e300)", "3e300").empty());
+    CHECK(of(R"("maximum":9007199254740992)", "9007199254740992").empty());
+    CHECK(has(of(R"("maximum":9007199254740992)", "9007199254740993"),
+              "9007199254740993 is greater than 9007199254740992"));
+    CHECK_FALSE(of(R"("exclusiveMinimum":-0.5)", "-0.5").empty());
+    CHECK(of(R"("exclusiveMinimum":-0.5)", "-0.49").empty());
+    CHECK(has(of(R"("minimum":0.3)", "0.29"), "0.29 is less than 0.3"));
+    CHECK_FALSE(of(R"("exclusiveMaximum":18446744073709551615)", "18446744073709551615").empty());
+    CHECK(of(R"("exclusiveMaximum":18446744073709551615)", "18446744073709551614").empty());
+    CHECK(of(R"("type":"integer")", "5.0").empty());
+    CHECK_FALSE(of(R"("type":"integer")", "5.5").empty());
+    CHECK(of(R"("maximum":1)", "\"2\"").empty());
+    for (const char* const bad : {R"({"maximum":"1"})", R"({"multipleOf":0})", R"({"multipleOf":-1})"})
+        CHECK_FALSE(compile_fault(bad).empty());
+}
+
 TEST_CASE("The work of a check is bounded, whatever schema and arguments make of each other") {
     std::string doubling = R"({"$ref":"#/$defs/a0","$defs":{)";
     for (int i = 0; i < 11; ++i) {
