@@ -105,6 +105,55 @@ TEST_CASE("Tools are declared in TypeScript") {
           "  \"add\"(...args: [number, number]): Promise<unknown>;\n};\n");
 }
 
+TEST_CASE("Declarations say what a schema says") {
+    const auto declared = [](const std::string& schema) {
+        const std::vector<ToolSpec> specs{{"t", "", schema, {}}};
+        return typescript_declarations(specs);
+    };
+    const auto argument = [&](const std::string& schema) {
+        const std::string text = declared(R"({"properties":{"a":)" + schema + "}}");
+        const std::string begin = "\"a\"?: ";
+        const std::size_t at = text.find(begin) + begin.size();
+        return text.substr(at, text.rfind("; })") - at);
+    };
+    CHECK(declared(R"({"type":"object","required":["order"],"properties":{"order":{"$ref":"#/$defs/order"}},
+        "$defs":{"order":{"description":"An order","properties":{"sku":{"type":"string"},
+        "parts":{"type":"array","items":{"$ref":"#/$defs/order"}}}}}})") ==
+          "/** An order */\ntype Order = { \"parts\"?: Array<Order>; \"sku\"?: string; };\n"
+          "declare const codemode: {\n  \"t\"(args: { \"order\": Order; }): Promise<unknown>;\n};\n");
+    CHECK(declared(R"({"type":"object","properties":{"child":{"$ref":"#"}}})") ==
+          "type T_args = { \"child\"?: T_args; };\n"
+          "declare const codemode: {\n  \"t\"(args?: { \"child\"?: T_args; }): Promise<unknown>;\n};\n");
+    const std::vector<ToolSpec> two(2, {"t",
+                                        "",
+                                        R"({"properties":{"a":{"$ref":"#/definitions/promise"}},
+        "definitions":{"promise":{"type":"string"}}})",
+                                        {}});
+    CHECK(has(typescript_declarations(two), "type Promise2 = string;\ntype Promise3 = string;\n"));
+    CHECK(has(
+        declared(
+            R"({"properties":{"a":{"type":"string","description":"A\nname */","default":"x","maxLength":5}}})"),
+        "{ /** A name * / @default x @maxLength 5 */ \"a\"?: string; }"));
+    CHECK(has(declared(R"({"description":"Of the schema","type":"object"})"), "/** Of the schema */\n"));
+    CHECK(argument(R"({"type":"object","additionalProperties":{"type":"number"}})") ==
+          "Record<string, number>");
+    CHECK(argument(R"({"type":"object","additionalProperties":false})") == "Record<string, never>");
+    CHECK(argument(R"({"properties":{"b":{"type":"null"}},"patternProperties":{"^x":{"type":"string"}},
+        "additionalProperties":{"type":"number"}})") ==
+          "({ \"b\"?: null; } & Record<string, string | number>)");
+    CHECK(argument(R"({"type":"object","required":["b"]})") == "{ \"b\": unknown; }");
+    CHECK(argument(
+              R"({"type":"object","properties":{"b":{"type":"number"}},"anyOf":[{"required":["b"]},{}]})") ==
+          "{ \"b\"?: number; }");
+    CHECK(argument(R"({"allOf":[{"type":"string"},{"$ref":"#/none"}]})") == "string");
+    CHECK(argument(R"({"$ref":"https://example.com/a.json"})") == "unknown");
+    CHECK(argument(R"({"const":{"k":[1]}})") == R"({"k":[1]})");
+    CHECK(argument("false") == "never");
+    CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}]})") == "[string]");
+    CHECK(argument(R"({"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"number"}})") ==
+          "[string, ...Array<number>]");
+}
+
 TEST_CASE("The text of declarations is bounded and says what is left out") {
     const std::vector<ToolSpec> specs(128, {"a", std::string(4096, 'x'), "", {}});
     const std::string text = typescript_declarations(specs);
