@@ -99,7 +99,7 @@ void Checker::close() {
 }
 
 Checker::Work Checker::verify(const std::string& user, std::span<const execution::ToolSpec> specs,
-                              Done<void> done) {
+                              Done<std::string> done) {
     std::string fields;
     append_field(fields, "verify");
     for (const auto& spec : specs) {
@@ -107,7 +107,7 @@ Checker::Work Checker::verify(const std::string& user, std::span<const execution
         append_field(fields, spec.schema_json);
     }
     auto answered = [done = std::move(done)](const Result<Fields>& answer) {
-        done(answer ? Result<void>() : Result<void>(answer.error()));
+        done(first_field(answer, "warnings"));
     };
     return enqueue(user, Sender::client, std::move(fields), {}, std::move(answered));
 }

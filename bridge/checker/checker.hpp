@@ -47,7 +47,7 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     Checker& operator=(const Checker&) = delete;
 
     Work verify(const std::string& user, std::span<const execution::ToolSpec> specs,
-                Done<void> done) override;
+                Done<std::string> done) override;
     Work declare(const std::string& user, std::span<const execution::ToolSpec> specs,
                  Done<std::string> done) override;
     Work check(const std::string& user, const std::string& tool, const std::string& schema_json,

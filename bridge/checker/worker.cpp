@@ -57,7 +57,7 @@ std::vector<execution::ToolSpec> specs_of(const Fields& fields, std::size_t widt
 
 std::string answer_verify(const Fields& fields) {
     const auto verified = execution::ToolSet::verify(specs_of(fields, 2));
-    return verified ? ok() : told(verified.error());
+    return verified ? told("ok", *verified) : told(verified.error());
 }
 
 std::string answer_declare(const Fields& fields) {

@@ -1,7 +1,7 @@
 // What the checker does with a request. Pure: no I/O, so tests run it in place.
 //
 // Requests, as fields (fields.hpp):
-//   verify (NAME SCHEMA)…                  ToolSet::verify()
+//   verify (NAME SCHEMA)…                  ToolSet::verify(): their warnings
 //   declare (NAME SCHEMA DESCRIPTION)…     the same, and their declarations
 //   check TOOL SCHEMA ARGS                 ArgumentSchema::check()
 //   frame MAX_VALUE_BYTES JSON             read_frame()

@@ -377,6 +377,7 @@ class UniqueBuilder final : public valijson::ConstraintBuilder {
 struct ArgumentSchema::Compiled {
     valijson::Schema schema;
     Patterns patterns;
+    std::vector<SchemaWarning> warnings;
     std::size_t bytes = 0;
     std::size_t nodes = 0;
     bool of_array = false;
@@ -429,6 +430,9 @@ ArgumentSchema::~ArgumentSchema() = default;
 std::size_t ArgumentSchema::expanded_bytes() const noexcept {
     return compiled_->bytes;
 }
+const std::vector<SchemaWarning>& ArgumentSchema::warnings() const noexcept {
+    return compiled_->warnings;
+}
 std::size_t ArgumentSchema::patterns() const noexcept {
     return compiled_->patterns.size();
 }
@@ -476,6 +480,7 @@ base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_with(std::st
         compiled->bytes = inlined.bytes;
         compiled->nodes = inlined.nodes;
         compiled->patterns = std::move(inlined.patterns);
+        compiled->warnings = std::move(inlined.warnings);
         valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
         for (const char* const key : {k_inlined_enum, k_inlined_const})
             parser.addConstraintBuilder(key, new EnumBuilder);

@@ -10,14 +10,17 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/execution/schema_limits.hpp"
+#include "core/execution/schema_warning.hpp"
 
 namespace atl::execution {
 
 class ArgumentSchema {
   public:
+    /// What RE2 cannot run, and a $ref that cannot be followed, are warnings.
     /// Errors: invalid_field, with the place in the schema (JSON pointer) in the sentence, at most 512 bytes.
     static base::Result<ArgumentSchema> compile(std::string_view schema_json);
 
@@ -42,6 +45,7 @@ class ArgumentSchema {
     base::Result<Checked> check_within(std::string_view tool, std::string_view args_json,
                                        std::size_t& steps) const;
 
+    const std::vector<SchemaWarning>& warnings() const noexcept;
     std::size_t expanded_bytes() const noexcept;  // at most k_schema_expanded_bytes
     std::size_t patterns() const noexcept;        // at most k_schema_patterns
     std::size_t memory_bytes() const noexcept;    // about as much

@@ -159,6 +159,8 @@ void Execution::begin() {
     json.begin_object();
     json.key("executionId").string(id_);
     json.key("executor").string(request_.engine->name);
+    if (!warnings().empty())
+        json.key("warnings").raw(warnings());
     json.end_object();
     add(event::start, std::move(data));
 }

@@ -122,6 +122,10 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     base::Result<void> awaits_answer(std::string_view call_id) const;
 
     const std::string& id() const noexcept { return id_; }
+    /// ToolSet::warnings() of its tools.
+    std::string_view warnings() const noexcept {
+        return request_.tools ? std::string_view(request_.tools->warnings()) : std::string_view();
+    }
     std::uint64_t key() const noexcept { return key_; }  // later ones have greater keys
     const base::ShareHolder& holder() const noexcept { return request_.holder; }
     /// True if the client that waited for it has the result, or somebody read it after the end.

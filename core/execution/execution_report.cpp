@@ -55,6 +55,8 @@ std::string Execution::make_outcome(const std::optional<std::string>& value_json
         write_failure(json, *failure);
         out += ',';
     }
+    if (!warnings().empty())
+        out.append("\"warnings\":").append(warnings()).append(",");
     logs_at_ = out.size();
     write_calls(out, calls);
     out.append(",\"durationMs\":").append(std::to_string(took_.count())).append(",\"executor\":\"");

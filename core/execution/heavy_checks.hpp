@@ -44,7 +44,7 @@ class HeavyChecks {
 
     virtual ~HeavyChecks() = default;
     /// As ToolSet::verify(). Errors: invalid_field.
-    virtual Work verify(const std::string& user, std::span<const ToolSpec> specs, Done<void> done) = 0;
+    virtual Work verify(const std::string& user, std::span<const ToolSpec> specs, Done<std::string> done) = 0;
     /// The same, and their declarations (declarations.hpp).
     virtual Work declare(const std::string& user, std::span<const ToolSpec> specs,
                          Done<std::string> done) = 0;

@@ -80,7 +80,9 @@ class Inliner {
             out["definitions"] = std::move(definitions_);
         return out;
     }
-    InlinedSchema take(Json whole) { return {std::move(whole), std::move(patterns_), bytes_, nodes_}; }
+    InlinedSchema take(Json whole) {
+        return {std::move(whole), std::move(warnings_), std::move(patterns_), bytes_, nodes_};
+    }
 
   private:
     struct Open {
@@ -107,12 +109,35 @@ class Inliner {
         for (const auto& [key, value] : from.items()) {
             // Also of members that are ignored: many $refs may lead to them.
             spend(k_value_bytes + key.size() + place.size() / 16);
+            const std::size_t left_out = left_out_;
             member(out, key, value, pointer_step(place, key));
+            if (left_out_ != left_out)
+                loosen(out, key);
         }
         if (const auto ref = from.find("$ref"); ref != from.end())
             out = {{"allOf", Json::array({std::move(out), referred(*ref, pointer_step(place, "$ref"))})}};
         open_.pop_back();
         return out;
+    }
+
+    /// Leaves `keyword` to the caller.
+    void leave_out(const char* keyword, const std::string& place, const std::string& why) {
+        constexpr std::size_t k_told_warnings = 16;
+        ++left_out_;
+        if (warnings_.size() < k_told_warnings)
+            warnings_.push_back({keyword, base::excerpt("inputSchema" + place + ": " + why, 512)});
+    }
+
+    /// Something within `key` is left out, so more fits there. What would then fit less is left out, too.
+    static void loosen(Json& out, const std::string& key) {
+        if (key == "not" || key == "if")
+            out.erase(key);
+        if (key == "patternProperties")
+            out.erase("additionalProperties");  // which comes before
+        if (key == "oneOf") {
+            out["allOf"].push_back({{"anyOf", std::move(out[key])}});
+            out.erase(key);
+        }
     }
 
     void copied(std::size_t bytes, const std::string& place) {
@@ -144,7 +169,8 @@ class Inliner {
             case Kind::pattern:
                 if (!value.is_string())
                     refuse_schema(place, "a pattern is a string");
-                pattern(value.get<std::string>(), place);
+                if (!pattern(key.c_str(), value.get<std::string>(), place))
+                    return;
                 [[fallthrough]];
             case Kind::value:
                 copied(value, place);
@@ -181,8 +207,8 @@ class Inliner {
                 out[key] = Json::object();
                 for (const auto& [name, each] : value.items()) {
                     copied(k_value_bytes + name.size(), place);
-                    if (key == "patternProperties")
-                        pattern(name, pointer_step(place, name));
+                    if (key == "patternProperties" && !pattern(key.c_str(), name, pointer_step(place, name)))
+                        continue;
                     const bool names = key == "dependencies" && each.is_array();
                     if (names)
                         copied(each, place);
@@ -208,9 +234,10 @@ class Inliner {
             refuse_schema(place, "true or false is meant");
     }
 
-    void pattern(const std::string& text, const std::string& place) {
+    /// False: RE2 cannot run it.
+    bool pattern(const char* keyword, const std::string& text, const std::string& place) {
         if (patterns_.contains(text))
-            return;
+            return true;
         if (patterns_.size() >= k_schema_patterns)
             refuse_schema(place, "more than 64 patterns");
         spend(k_compile_work_per_pattern);
@@ -219,18 +246,26 @@ class Inliner {
         auto compiled = std::make_shared<const re2::RE2>(text, options);
         const std::string shown = "the pattern '" + base::excerpt(text, 100) + "'";
         // It may be one for more memory: whoever has more work to spend says so.
-        if (!compiled->ok() && pattern_memory_bytes_ < k_pattern_memory_bytes)
+        if (compiled->error_code() == re2::RE2::ErrorPatternTooLarge &&
+            pattern_memory_bytes_ < k_pattern_memory_bytes)
             throw TooMuchWork();
-        if (!compiled->ok())
-            refuse_schema(place, "RE2 cannot run " + shown + ": " + compiled->error());
-        if (compiled->ProgramSize() > k_pattern_instructions)
-            refuse_schema(place, shown + " is too large");
+        if (!compiled->ok() || compiled->ProgramSize() > k_pattern_instructions) {
+            leave_out(keyword, place,
+                      compiled->ok() ? shown + " is too large"
+                                     : "RE2 cannot run " + shown + ": " + compiled->error());
+            return false;
+        }
         patterns_.emplace(text, std::move(compiled));
+        return true;
     }
 
     Json referred(const Json& ref, const std::string& place) {
-        if (!ref.is_string() || !ref.get_ref<const std::string&>().starts_with('#'))
-            refuse_schema(place, "only a $ref within the schema (#/...) is followed");
+        if (!ref.is_string())
+            refuse_schema(place, "a $ref is a string");
+        if (!ref.get_ref<const std::string&>().starts_with('#')) {
+            leave_out("$ref", place, "only a $ref within the schema (#/...) is followed");
+            return Json::object();
+        }
         const std::string fragment = ref.get_ref<const std::string&>().substr(1);
         spend(fragment.size());
         // RFC 6901 section 6: a fragment is percent-encoded. A % that begins no escape stands for itself.
@@ -239,7 +274,8 @@ class Inliner {
         try {
             target = &root_.at(Json::json_pointer(pointer));
         } catch (const Json::exception&) {
-            refuse_schema(place, "the $ref names nothing");
+            leave_out("$ref", place, "the $ref names nothing");
+            return Json::object();
         }
         const auto open = std::find_if(open_.begin(), open_.end(),
                                        [target](const Open& each) { return each.schema == target; });
@@ -265,6 +301,8 @@ class Inliner {
     std::vector<const Json*> recursive_;
     Json definitions_ = Json::object();
     Patterns patterns_;
+    std::vector<SchemaWarning> warnings_;
+    std::size_t left_out_ = 0;
     std::size_t nodes_ = 0;
     std::size_t bytes_ = 0;
 };

@@ -11,8 +11,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "core/base/error.hpp"
+#include "core/execution/schema_warning.hpp"
 
 namespace atl::execution {
 
@@ -45,6 +47,7 @@ struct TooMuchWork : std::runtime_error {
 
 struct InlinedSchema {
     nlohmann::json schema;
+    std::vector<SchemaWarning> warnings;
     Patterns patterns;
     std::size_t bytes = 0;  // of names and values, 8 more for each
     std::size_t nodes = 0;  // schemas

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/json_writer.hpp"
 #include "core/plain/utf8.hpp"
 
 namespace atl::execution {
@@ -23,6 +24,22 @@ std::string schema_text(const ToolSpec& spec) {
 
 base::Error bad_schema(const ToolSpec& spec, const base::Error& why) {
     return invalid("tools: '" + spec.name + "': " + why.detail());
+}
+
+/// Adds the warnings of a tool to the text of a JSON array, which is empty at first.
+void add_warnings(std::string& json, const std::string& tool, const std::vector<SchemaWarning>& warnings) {
+    constexpr std::size_t k_warnings_bytes = 32UL * 1024;
+    for (const SchemaWarning& each : warnings) {
+        if (json.size() > k_warnings_bytes)
+            return;
+        if (!json.empty())
+            json.back() = ',';
+        std::string one;
+        base::JsonWriter writer(one);
+        writer.begin_object().key("tool").string(tool);
+        writer.key("keyword").string(each.keyword).key("why").string(each.why).end_object();
+        json.append(json.empty() ? "[" : "").append(one).append("]");
+    }
 }
 
 bool is_letter(char byte) noexcept {
@@ -73,30 +90,35 @@ base::Result<ToolSet> ToolSet::make(std::span<const ToolSpec> specs) {
             made.compiled_ = false;
             break;
         }
+        add_warnings(made.warnings_, spec.name, (*schema)->warnings());
         made.tools_.find(spec.name)->second.schema = std::move(*schema);
     }
-    if (!made.compiled_)
+    if (!made.compiled_) {
+        made.warnings_.clear();
         for (auto& [name, tool] : made.tools_)
             tool.schema.reset();
+    }
     return made;
 }
 
-base::Result<void> ToolSet::verify(std::span<const ToolSpec> specs) {
+base::Result<std::string> ToolSet::verify(std::span<const ToolSpec> specs) {
     if (const auto made = make(specs); !made)
         return made.error();
+    std::string warnings;
     std::size_t schema_bytes = 0;
     std::size_t patterns = 0;
     for (const ToolSpec& spec : specs) {
         const auto schema = ArgumentSchema::compile(schema_text(spec));
         if (!schema)
             return bad_schema(spec, schema.error());
+        add_warnings(warnings, spec.name, schema->warnings());
         schema_bytes += schema->expanded_bytes();
         patterns += schema->patterns();
         if (schema_bytes > k_tools_schema_bytes || patterns > k_tools_patterns)
             return invalid("tools: with '" + spec.name +
                            "' the schemas have more than 4 MiB or 256 patterns together");
     }
-    return {};
+    return warnings;
 }
 
 base::Result<ToolSet::Verdict> ToolSet::check_call(std::string_view name, std::string_view args_json,

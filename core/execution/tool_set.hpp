@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/execution/argument_schema.hpp"
@@ -60,8 +61,13 @@ class ToolSet {
     static base::Result<ToolSet> make(std::span<const ToolSpec> specs);
     /// False: no schema was compiled, and none of them is known to be good (HeavyChecks::verify()).
     bool is_compiled() const noexcept { return compiled_; }
-    /// Whether make() would take them with any amount of work; not for the loop. Errors: those of make().
-    static base::Result<void> verify(std::span<const ToolSpec> specs);
+    /// Whether make() would take them with any amount of work; not for the loop. Gives their warnings().
+    /// Errors: those of make().
+    static base::Result<std::string> verify(std::span<const ToolSpec> specs);
+    /// What is not checked, as the text of a JSON array of {tool, keyword, why}; empty: nothing, or no schema
+    /// was compiled.
+    const std::string& warnings() const noexcept { return warnings_; }
+    void set_warnings(std::string json) { warnings_ = std::move(json); }
 
     /// What becomes of a call with these arguments (a JSON array), told within `steps`, from which what is
     /// used is taken. Errors: invalid_field: no such tool (it lists those that exist), or arguments that do
@@ -79,6 +85,7 @@ class ToolSet {
         std::optional<ArgumentSchema> schema;  // where compiled_
     };
     std::map<std::string, Tool, std::less<>> tools_;
+    std::string warnings_;
     bool compiled_ = true;
 };
 

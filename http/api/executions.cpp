@@ -97,7 +97,10 @@ Response execution_stream_of(const ExecutionPtr& execution, std::uint64_t after,
 Response begun_response(const Execution& execution) {
     std::string out;
     base::JsonWriter json(out);
-    json.begin_object().key("executionId").string(execution.id()).end_object();
+    json.begin_object().key("executionId").string(execution.id());
+    if (!execution.warnings().empty())
+        json.key("warnings").raw(execution.warnings());
+    json.end_object();
     Response response = json_response(std::move(out), 202);
     response.headers.emplace_back("Location", "/v1/executions/" + execution.id());
     return response;
@@ -164,6 +167,7 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
         const auto verified = co_await async_verify(api, context, user, wanted->specs);
         if (verified.has_error())
             co_return verified.error();
+        request.tools->set_warnings(*verified);
     }
     const bool is_stream = context.accepts() == MediaType::event_stream;
     StreamLease place;
@@ -417,7 +421,7 @@ Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
     const auto tools = co_await async_take_form<std::vector<execution::ToolSpec>>(api, context, read);
     if (tools.has_error())
         co_return tools.error();
-    const auto set = execution::ToolSet::make(*tools);
+    auto set = execution::ToolSet::make(*tools);
     if (set.has_error())
         co_return bad_tools(set.error());
     std::string declarations;
@@ -428,6 +432,10 @@ Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
         if (const auto claimed = claim_user(context.principal, user_id); claimed.has_error())
             co_return claimed.error();
         const std::string user = user_id.value_or("");
+        const auto verified = co_await async_verify(api, context, user, *tools);
+        if (verified.has_error())
+            co_return verified.error();
+        set->set_warnings(*verified);
         auto declared = co_await async_declare(api, context, user, *tools);
         if (declared.has_error())
             co_return declared.error();
@@ -435,7 +443,10 @@ Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
     }
     std::string out;
     base::JsonWriter json(out);
-    json.begin_object().key("declarations").string(declarations).end_object();
+    json.begin_object().key("declarations").string(declarations);
+    if (!set->warnings().empty())
+        json.key("warnings").raw(set->warnings());
+    json.end_object();
     co_return json_response(std::move(out));
 }
 

@@ -25,18 +25,18 @@ Error bad_tools(const Error& why) {
     return why;
 }
 
-Task<Result<void>> async_verify(Api& api, RequestContext& context, const std::string& user,
-                                const std::vector<execution::ToolSpec>& specs) {
+Task<Result<std::string>> async_verify(Api& api, RequestContext& context, const std::string& user,
+                                       const std::vector<execution::ToolSpec>& specs) {
     if (api.checks == nullptr)
         co_return no_checks();
     execution::HeavyChecks::Work work;
-    auto verify = [&](execution::HeavyChecks::Done<void> done) {
+    auto verify = [&](execution::HeavyChecks::Done<std::string> done) {
         work = api.checks->verify(user, specs, std::move(done));
     };
-    const auto verified = co_await context.async_reply<void>(verify);
+    const auto verified = co_await context.async_reply<std::string>(verify);
     if (verified.has_error())
         co_return bad_tools(verified.error());
-    co_return Result<void>();
+    co_return *verified;
 }
 
 Task<Result<std::string>> async_declare(Api& api, RequestContext& context, const std::string& user,

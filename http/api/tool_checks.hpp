@@ -15,11 +15,11 @@ namespace atl::http {
 /// Why tools are refused, at their place in the body.
 base::Error bad_tools(const base::Error& why);
 
-/// Of tools whose set is not compiled (execution::ToolSet). `user`: whose line it waits in. Errors:
-/// invalid_field; those of execution::HeavyChecks.
-base::Task<base::Result<void>> async_verify(Api& api, RequestContext& context, const std::string& user,
-                                            const std::vector<execution::ToolSpec>& specs);
-/// The same, and their declarations.
+/// Gives the warnings of tools whose set is not compiled (execution::ToolSet). `user`: whose line it waits
+/// in. Errors: invalid_field; those of execution::HeavyChecks.
+base::Task<base::Result<std::string>> async_verify(Api& api, RequestContext& context, const std::string& user,
+                                                   const std::vector<execution::ToolSpec>& specs);
+/// The same, and gives their declarations.
 base::Task<base::Result<std::string>> async_declare(Api& api, RequestContext& context,
                                                     const std::string& user,
                                                     const std::vector<execution::ToolSpec>& specs);

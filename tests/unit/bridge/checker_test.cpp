@@ -106,7 +106,8 @@ TEST_CASE("checker: fields are read back, and what is none is refused") {
 TEST_CASE("checker: work is what the loop itself would do") {
     Worker worker;
     using Texts = std::vector<std::string>;
-    CHECK(answer_of(worker, {"verify", "a", "{}", "b", R"({"type":"array"})"}) == Texts{"ok"});
+    CHECK(answer_of(worker, {"verify", "a", "{}", "b", R"({"type":"array"})"}) == Texts{"ok", ""});
+    CHECK(answer_of(worker, {"verify", "a", R"({"$ref":"x"})"})[1].starts_with(R"([{"tool":"a",)"));
     const Texts refused = answer_of(worker, {"verify", "a", "{}", "b", R"({"items":1})"});
     CHECK(refused[0] == "no");
     CHECK(refused[1].find("'b': inputSchema/items") != std::string::npos);

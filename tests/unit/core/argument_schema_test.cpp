@@ -67,20 +67,59 @@ TEST_CASE("A pattern that takes other engines exponential time or a deep stack i
     CHECK_FALSE(fault(names, R"([{"y":1}])").empty());
 }
 
-TEST_CASE("A schema that cannot be run is refused by name") {
-    CHECK(has(compile_fault(R"_({"properties":{"a":{"pattern":"(?=x)"}}})_"), "/properties/a/pattern"));
-    CHECK(has(compile_fault(R"_({"patternProperties":{"(?!x)":{}}})_"), "(?!x)"));
-    CHECK(has(compile_fault(R"({"$ref":"http://example.com/s"})"), "/$ref"));
+TEST_CASE("A schema that is malformed or endless is refused by name") {
     for (const char* const itself : {R"({"$ref":"#"})", R"({"allOf":[{"$ref":"#"}]})",
                                      R"({"$ref":"#/a","a":{"not":{"$ref":"#/b"}},"b":{"$ref":"#/a"}})"})
         CHECK(has(compile_fault(itself), "leads to itself"));
     for (const char* const number : {"0", "-1", "0.0", "\"2\"", "null"})
         CHECK(has(compile_fault(R"({"multipleOf":)" + std::string(number) + "}"), "above 0"));
-    CHECK(has(compile_fault(R"({"$ref":"#/definitions/none"})"), "names nothing"));
     CHECK(has(compile_fault("[]"), "not a JSON object"));
     CHECK(has(compile_fault(R"({"a":")" + std::string(65536, 'x') + "\"}"), "64 KiB"));
     CHECK(has(compile_fault(R"({"a":)" + std::string(40, '[') + std::string(40, ']') + "}"), "deeper"));
     CHECK_FALSE(compile_fault(R"({"minLength":"x"})").empty());
+}
+
+TEST_CASE("A keyword that cannot be checked is named, and the rest of the schema is checked") {
+    const auto warned = [](const std::string& schema) {
+        const auto compiled = ArgumentSchema::compile(schema);
+        REQUIRE(compiled.has_value());
+        std::string told;
+        for (const auto& each : compiled->warnings())
+            told += each.keyword + " " + each.why + ";";
+        return told;
+    };
+    const auto property = [](const std::string& pattern) {
+        return R"({"required":["b"],"properties":{"a":{"type":"string","pattern":")" + pattern + R"("}}})";
+    };
+    for (const std::string pattern : {"^(?!\\\\.)a@b$", "(a)\\\\1", "\\\\u0041", "^[a-z]{1,2000}$"}) {
+        INFO(pattern);
+        const std::string schema = property(pattern);
+        CHECK(has(warned(schema), "pattern inputSchema/properties/a/pattern: "));
+        CHECK(fault(schema, R"([{"a":"x","b":1}])").empty());
+        CHECK(has(fault(schema, R"([{"a":5,"b":1}])"), "args[0]/a"));
+        CHECK_FALSE(fault(schema, R"([{"a":"x"}])").empty());
+        // Also within a small bound of work: no more of it makes the pattern one that runs.
+        std::size_t work = 100'000;
+        const auto small = ArgumentSchema::compile_within(schema, work);
+        REQUIRE((small.has_value() && *small));
+        CHECK((*small)->warnings().size() == 1);
+    }
+    CHECK(warned(property("^a{1,3}$")).empty());
+    CHECK(has(warned(R"({"$ref":"http://example.com/s"})"), "$ref inputSchema/$ref: "));
+    CHECK(has(warned(R"({"$ref":"#/definitions/none"})"), "names nothing"));
+    // What is left out makes nothing narrower.
+    const std::string names =
+        R"_({"patternProperties":{"^(?!x)":{"type":"integer"},"^y":{"type":"null"}},"additionalProperties":false})_";
+    CHECK(has(warned(names), "patternProperties inputSchema/patternProperties/"));
+    CHECK(fault(names, R"([{"a":1}])").empty());
+    CHECK_FALSE(fault(names, R"([{"y":1}])").empty());
+    const std::string bad = R"_({"pattern":"(?=x)"})_";
+    CHECK(fault(R"({"type":"string","not":{"anyOf":[)" + bad + "]}}", R"(["a"])").empty());
+    CHECK(fault(R"({"type":"string","if":)" + bad + R"(,"then":{"maxLength":0}})", R"(["a"])").empty());
+    const std::string either = R"({"type":"string","oneOf":[)" + bad + R"(,{"pattern":"^a"}]})";
+    CHECK(fault(either, R"(["a"])").empty());
+    CHECK_FALSE(
+        fault(R"({"type":"string","oneOf":[{"allOf":[{"maxLength":0},)" + bad + "]}]}", R"(["a"])").empty());
 }
 
 TEST_CASE("A local $ref is followed and an unknown format ignored") {

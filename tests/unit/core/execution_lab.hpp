@@ -107,7 +107,7 @@ struct FakeChecks final : execution::HeavyChecks {
         ~One() override { --living; }
         int& living;
     };
-    Work verify(const std::string&, std::span<const execution::ToolSpec>, Done<void>) override {
+    Work verify(const std::string&, std::span<const execution::ToolSpec>, Done<std::string>) override {
         return nullptr;
     }
     Work declare(const std::string&, std::span<const execution::ToolSpec>, Done<std::string>) override {

@@ -28,7 +28,7 @@ TEST_CASE("Names that no property can have, and a name twice, are refused by nam
     for (const char* const name : {"__proto__", "then", "toJSON", "constructor", "a b", "1a", "", "a-b"})
         CHECK(has(fault({{name, "", "", {}}}), "'" + std::string(name) + "'"));
     CHECK(has(fault({{"a", "", "", {}}, {"a", "", "", {}}}), "'a' is there twice"));
-    CHECK(has(fault({{"a", "", R"_({"pattern":"(?=x)"})_", {}}}), "'a': inputSchema/pattern"));
+    CHECK(has(fault({{"a", "", R"({"pattern":5})", {}}}), "'a': inputSchema/pattern"));
     CHECK_FALSE(fault({{std::string(65, 'a'), "", "", {}}}).empty());
 }
 
@@ -75,6 +75,22 @@ TEST_CASE("A set whose schemas take long to compile is left to others, and so ar
     const std::vector<ToolSpec> bad{specs[0], {"b", "", R"({"type":"array","items":1})", {}}};
     CHECK(ToolSet::make(bad).has_value());
     CHECK(has(fault(bad), "'b': inputSchema/items"));
+}
+
+TEST_CASE("What is not checked of the schemas is told of each tool, by whoever compiles them") {
+    std::vector<ToolSpec> specs{{"good", "", R"({"properties":{"a":{"pattern":"^a"}}})", {}}};
+    CHECK(ToolSet::make(specs)->warnings().empty());
+    CHECK(ToolSet::verify(specs)->empty());
+    specs.push_back({"mail", "", R"_({"properties":{"a":{"pattern":"(?=\"x)"}}})_", {}});
+    specs.push_back({"ref", "", R"({"$ref":"other.json"})", {}});
+    const auto made = ToolSet::make(specs);
+    CHECK(made->is_compiled());
+    CHECK(made->warnings().starts_with(
+        R"([{"tool":"mail","keyword":"pattern","why":"inputSchema/properties/a/pattern: RE2 cannot run )"));
+    CHECK(made->warnings().ends_with(
+        "\"},{\"tool\":\"ref\",\"keyword\":\"$ref\",\"why\":\"inputSchema/$ref: only "
+        "a $ref within the schema (#/...) is followed\"}]"));
+    CHECK(*ToolSet::verify(specs) == made->warnings());
 }
 
 TEST_CASE("Eight usual tools are compiled at once") {
