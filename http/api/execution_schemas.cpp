@@ -34,6 +34,13 @@ Property execution_id() {
 Property executor_name() {
     return {"executor", "The engine.", text()};
 }
+Property tool_warnings() {
+    const Schema warning = described(object(Members::required, {{"tool", "The tool.", text()},
+                                                                {"keyword", "As `pattern`.", text()},
+                                                                {"why", "Its place, and why.", text()}}),
+                                     "A keyword that is left to you.");
+    return {"warnings", "What of the tools' schemas is not checked; absent: all of it is.", list_of(warning)};
+}
 
 void add_tool(Schema& out) {
     Schema policy = one_of({"allow", "ask", "deny"});
@@ -136,6 +143,7 @@ void add_result(Schema& out) {
         {"calls", "The calls of tools.", list_of(ref("ProgramCall"))},
         {"durationMs", "How long the program took, in milliseconds; its engine's start is not counted.",
          counter()},
+        tool_warnings(),
         executor_name(),
         execution_id()};
     out["ExecutionResult"] =
@@ -152,7 +160,9 @@ Schema event_of(const char* type, Schema data) {
 
 void add_execution_events(Schema& out) {
     out["ExecutionStartEvent"] = described(
-        event_of("start", object(Members::required, {execution_id(), executor_name()})), "The run begins.");
+        event_of("start", object(Members::optional, {execution_id(), executor_name(), tool_warnings()},
+                                 {"executionId", "executor"})),
+        "The run begins.");
     out["ExecutionLogEvent"] =
         described(event_of("log", ref("ProgramLog")), "The program wrote to the console.");
     out["ExecutionCallEvent"] = described(
@@ -229,7 +239,8 @@ void add_answers(Schema& out) {
 
 void add_execution(Schema& out) {
     out["ExecutionBegun"] =
-        described(object(Members::required, {execution_id()}), "An execution that goes on by itself.");
+        described(object(Members::optional, {execution_id(), tool_warnings()}, {"executionId"}),
+                  "An execution that goes on by itself.");
     Schema brief =
         object(Members::required,
                {execution_id(),
@@ -281,7 +292,9 @@ void add_executors(Schema& out) {
         object(Members::optional, {{"tools", "The tools.", list_of(ref("ProgramTool"))}}, {"tools"}),
         "Tools to be told to a model.");
     out["ToolDeclarations"] = described(
-        object(Members::required, {{"declarations", "TypeScript: `declare const codemode: {…}`.", text()}}),
+        object(Members::optional,
+               {{"declarations", "TypeScript: `declare const codemode: {…}`.", text()}, tool_warnings()},
+               {"declarations"}),
         "Tools as text for a prompt.");
     Schema ttl = integer(k_token_ttl_range);
     ttl["default"] = base::k_default_token_ttl.count();

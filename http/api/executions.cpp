@@ -432,11 +432,7 @@ Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
         if (const auto claimed = claim_user(context.principal, user_id); claimed.has_error())
             co_return claimed.error();
         const std::string user = user_id.value_or("");
-        const auto verified = co_await async_verify(api, context, user, *tools);
-        if (verified.has_error())
-            co_return verified.error();
-        set->set_warnings(*verified);
-        auto declared = co_await async_declare(api, context, user, *tools);
+        auto declared = co_await async_declare(api, context, user, *tools, *set);
         if (declared.has_error())
             co_return declared.error();
         declarations = std::move(*declared);

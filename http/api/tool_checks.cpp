@@ -40,9 +40,12 @@ Task<Result<std::string>> async_verify(Api& api, RequestContext& context, const 
 }
 
 Task<Result<std::string>> async_declare(Api& api, RequestContext& context, const std::string& user,
-                                        const std::vector<execution::ToolSpec>& specs) {
-    if (api.checks == nullptr)
-        co_return no_checks();
+                                        const std::vector<execution::ToolSpec>& specs,
+                                        execution::ToolSet& set) {
+    const auto verified = co_await async_verify(api, context, user, specs);
+    if (verified.has_error())
+        co_return verified.error();
+    set.set_warnings(*verified);
     execution::HeavyChecks::Work work;
     auto declare = [&](execution::HeavyChecks::Done<std::string> done) {
         work = api.checks->declare(user, specs, std::move(done));

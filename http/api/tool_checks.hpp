@@ -19,10 +19,11 @@ base::Error bad_tools(const base::Error& why);
 /// in. Errors: invalid_field; those of execution::HeavyChecks.
 base::Task<base::Result<std::string>> async_verify(Api& api, RequestContext& context, const std::string& user,
                                                    const std::vector<execution::ToolSpec>& specs);
-/// The same, and gives their declarations.
+/// Gives their declarations; `set` gets the warnings.
 base::Task<base::Result<std::string>> async_declare(Api& api, RequestContext& context,
                                                     const std::string& user,
-                                                    const std::vector<execution::ToolSpec>& specs);
+                                                    const std::vector<execution::ToolSpec>& specs,
+                                                    execution::ToolSet& set);
 /// The body, split at the member `key` (execution_form.hpp). Errors: unsupported_media_type; those of
 /// execution::HeavyChecks::split().
 base::Task<base::Result<execution::SplitJson>> async_split_body(Api& api, RequestContext& context,

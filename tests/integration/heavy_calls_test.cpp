@@ -101,6 +101,26 @@ const std::string k_three_calls =
 
 }  // namespace
 
+TEST_CASE("A keyword that cannot be checked is named, and the run begins", "[execute]") {
+    Lab lab;
+    const Json tools =
+        Json::parse(R"_([{"name":"mail","inputSchema":{"properties":{"to":{"pattern":"^(?!x)"}}}}])_");
+    Json form = {{"tools", tools}};
+    const Json told = lab.api.call(200, "POST", "/v1/executors/prompt", form.dump());
+    REQUIRE(told["warnings"].size() == 1);
+    CHECK(told["warnings"][0]["tool"] == "mail");
+    CHECK(told["warnings"][0]["keyword"] == "pattern");
+    form["code"] = "return await codemode.mail({to: 'a@b'})";
+    form["executor"] = "container";
+    HttpClient client = lab.api.connect();
+    REQUIRE(client.open_stream("POST", "/v1/execute", form.dump(), k_stream).status == 200);
+    const Json start = lab.next(client, "start");
+    CHECK(start["warnings"] == told["warnings"]);
+    lab.next(client, "tool_call");
+    lab.answer(start["executionId"], "c1");
+    CHECK(lab.next(client, "result")["warnings"] == told["warnings"]);
+}
+
 TEST_CASE("Long arguments are checked by a process that may stand still or die", "[execute]") {
     Lab lab;
     CHECK(checkers(lab.server).empty());

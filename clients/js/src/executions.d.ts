@@ -46,6 +46,12 @@ export interface ProgramLog {
     level: 'log' | 'info' | 'warn' | 'error' | 'debug';
     text: string;
 }
+export interface ToolWarning {
+    tool: string;
+    /** As `pattern`. */
+    keyword: string;
+    why: string;
+}
 export interface ProgramOutcome {
     /** Absent: it returned nothing. What JSON has not is `{$atoll: KIND, …}`. */
     result?: any;
@@ -58,6 +64,8 @@ export interface ProgramOutcome {
     calls: { callId: string; name: string; status: 'answered' | 'failed' | 'denied' | 'refused' | 'unanswered' | 'open' | 'asked'; durationMs: number }[];
     durationMs: number;
     executor: string;
+    /** What the server could not check of the tools' schemas: up to you. */
+    warnings?: ToolWarning[];
     executionId?: string;
 }
 export interface ProgramResult extends ProgramOutcome {

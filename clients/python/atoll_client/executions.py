@@ -113,6 +113,8 @@ class ExecutionResult:
     duration_ms: int
     executor: str
     execution_id: Optional[str]
+    # What the server could not check of the tools' schemas: {tool, keyword, why}.
+    warnings: List[Dict[str, str]] = field(default_factory=list)
     raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
@@ -125,6 +127,7 @@ class ExecutionResult:
             int(answer.get("durationMs") or 0),
             str(answer.get("executor")),
             answer.get("executionId"),
+            answer.get("warnings") or [],
             answer,
         )
 
