@@ -229,7 +229,11 @@ function makeRealm(post, makeProxy) {
         ended = true;
         send(bare(message));
     }
-    const fail = (kind, error) => end({ type: 'result', error: bare({ kind, message: describe(error), line: lineOf(error) }) });
+    function fail(kind, error) {
+        let message = describe(error);
+        if (message === 'ReferenceError: require is not defined') message += ': there are no modules here';
+        end({ type: 'result', error: bare({ kind, message, line: lineOf(error) }) });
+    }
     function finish(value) {
         let encoded;
         try {
@@ -404,7 +408,7 @@ function makeRealm(post, makeProxy) {
             case 'start':
                 limits = message.limits;
                 start(message.tools);
-                refuseImport = () => new P((_, reject) => reject(new TE('import is not allowed')));
+                refuseImport = () => new P((_, reject) => reject(new TE('import is not allowed: there are no modules here')));
                 return undefined;
             case 'run': {
                 let running;

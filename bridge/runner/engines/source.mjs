@@ -39,7 +39,7 @@ function refuseImports(code) {
     }
     while (open.length) {
         const node = open.pop();
-        if (node.type === 'ImportExpression') throw new SourceError('SyntaxError: import is not allowed', node.loc.start.line);
+        if (node.type === 'ImportExpression') throw new SourceError('SyntaxError: import is not allowed: there are no modules here', node.loc.start.line);
         for (const value of Object.values(node)) {
             if (typeof value === 'object' && value !== null) open.push(value);
         }
@@ -55,16 +55,81 @@ async function withoutTypes(code) {
     }
 }
 
+const hiddenName = (code, name) => {
+    while (code.includes(name)) name += '_';
+    return name;
+};
+
+function edited(code, edits) {
+    edits.sort((a, b) => b[0] - a[0] || b[1] - a[1]);
+    for (const [from, to, text] of edits) code = code.slice(0, from) + text + code.slice(to);
+    return code;
+}
+
+/** The text of a module as that of a script that calls what it exports by default. Throws SourceError for other modules. */
+function withoutExports(code) {
+    const edits = [];
+    const name = hiddenName(code, 'exported');
+    for (const node of parse(code, { ...SCRIPT, sourceType: 'module' }).body) {
+        const { type, declaration, start, loc } = node;
+        if (type === 'ImportDeclaration' || type === 'ExportAllDeclaration' || (type === 'ExportNamedDeclaration' && !declaration)) {
+            const word = type === 'ImportDeclaration' ? 'import' : 'export of names';
+            throw new SourceError(`SyntaxError: ${word} is not allowed: there are no modules here`, loc.start.line);
+        }
+        // The lines stay those of the program.
+        if (type === 'ExportNamedDeclaration') edits.push([start, declaration.start, code.slice(start, declaration.start).replace(/[^\n]/g, ' ')]);
+        if (type !== 'ExportDefaultDeclaration') continue;
+        const lines = code.slice(start, declaration.start).replace(/[^\n]/g, '');
+        edits.push([start, declaration.start, `${lines}const ${name} = `]);
+        // A function keeps its name for what is around it.
+        if (declaration.id) edits.push([declaration.start, declaration.start, `${declaration.id.name}; `]);
+        edits.push([code.length, code.length, `\n;return typeof ${name} === 'function' ? ${name}() : ${name};`]);
+    }
+    return edited(code, edits);
+}
+
+/** The text of a script and its tree. Throws SourceError. */
+function asScript(code) {
+    try {
+        return { code, tree: parse(code, SCRIPT) };
+    } catch (error) {
+        if (!/\b(?:import|export)\b/.test(code)) throw syntaxError(error);
+        let script;
+        try {
+            script = withoutExports(code);
+            return { code: script, tree: parse(script, SCRIPT) };
+        } catch (second) {
+            throw second instanceof SourceError ? second : syntaxError(error);
+        }
+    }
+}
+
+/** As JavaScript or, where that does not parse, without the types of TypeScript. */
+async function read(code, language) {
+    try {
+        return asScript(code);
+    } catch (error) {
+        let plain;
+        try {
+            plain = await withoutTypes(code);
+        } catch (typed) {
+            // The one that got further has understood more of it.
+            throw language === 'typescript' || typed.line > error.line ? typed : error;
+        }
+        return asScript(plain);
+    }
+}
+
 /** The text of a script whose value is the program: `(refuseImport) => Promise`. Lines are those of `code`. Throws SourceError. */
 export async function prepare(code, language) {
     const fenced = FENCE.exec(code);
     if (fenced) code = `${fenced[1].replace(/[^\n]/g, '')}\n${fenced[2]}`;
-    if (language === 'typescript') code = await withoutTypes(code);
+    if (code.startsWith('#!')) code = `//${code.slice(2)}`;
     let tree;
     let returns = false;
     const imports = [];
+    ({ code, tree } = await read(code, language));
     try {
-        tree = parse(code, SCRIPT);
         fullAncestor(tree, (node, _, ancestors) => {
             if (node.type === 'ImportExpression') imports.push(node.start);
             // A return of the program itself, not of a function in it.
@@ -73,8 +138,7 @@ export async function prepare(code, language) {
     } catch (error) {
         throw syntaxError(error);
     }
-    let hidden = 'refuseImport';
-    while (code.includes(hidden)) hidden += '_';
+    const hidden = hiddenName(code, 'refuseImport');
     const edits = imports.map((at) => [at, at + 'import'.length, hidden]);
     const last = tree.body.at(-1);
     if (last?.type === 'ExpressionStatement' && !returns) {
@@ -84,8 +148,11 @@ export async function prepare(code, language) {
         const until = code[last.end - 1] === ';' ? last.end - 1 : last.end;
         edits.push([last.start, last.start, 'return ('], [until, until, isSole ? ')()' : ')']);
     }
-    edits.sort((a, b) => b[0] - a[0] || b[1] - a[1]);
-    for (const [from, to, text] of edits) code = code.slice(0, from) + text + code.slice(to);
+    const isMain = last?.type === 'FunctionDeclaration' && tree.body.length === 1 && !last.generator;
+    if (isMain && last.params.every(({ type }) => type === 'AssignmentPattern' || type === 'RestElement')) {
+        edits.push([last.end, last.end, ` return ${last.id.name}();`]);
+    }
+    code = edited(code, edits);
     refuseImports(code);
     return `(async (${hidden}) => {"use strict"; ${code}\n})`;
 }
