@@ -138,7 +138,7 @@ class HostMachine {
   public:
     /// What the frame with this JSON text says: read_frame() and take().
     Received receive(std::string_view json);
-    /// What a frame of `frame_bytes` says that was read elsewhere. Precondition: is_running().
+    /// The same for a frame of `frame_bytes` that was read elsewhere. Precondition: is_running().
     Received take(RunnerFrame frame, std::size_t frame_bytes);
     /// Logs, calls and the result may come.
     bool is_running() const noexcept { return state_ == State::running; }

@@ -86,7 +86,7 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
         refusal = std::move(why);
         return false;
     }
-    /// One more value. False: it is one too many.
+    /// Counts one more value. False: it is one too many.
     bool count() {
         return ++budget_.used <= budget_.nodes ||
                exceed("The JSON has more than " + std::to_string(budget_.nodes) + " values.");

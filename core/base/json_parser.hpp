@@ -24,7 +24,7 @@ struct JsonBudget {
     std::size_t members = SIZE_MAX;
     std::size_t used = 0;  // values that were counted, those of a text that is refused, too
 };
-/// What the loop parses of a client.
+/// The budget of what the loop parses for a client.
 inline constexpr JsonBudget k_client_json{k_max_json_nodes, k_max_json_members};
 
 /// The same within `budget`: the parser stops at the first value or member beyond it. Errors: also

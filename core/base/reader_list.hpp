@@ -1,6 +1,6 @@
-// Who reads one thing, and waits for more of it. Waking all of them is done in passes: a few are woken, and what
-// they set off and what others have put off goes before the next few, so that thousands of readers hold up
-// nobody else. Single-threaded.
+// The readers of one thing, which wait for more of it. Waking all of them is done in passes: a few are woken,
+// and what they set off and what others have put off goes before the next few, so that thousands of readers
+// hold up nobody else. Single-threaded.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace atl::base {
 
-// What one reader does then takes some 60 us.
+// A woken reader takes some 60 us.
 inline constexpr std::size_t k_wakes_a_pass = 16;
 
 /// `Reader` has wake(), which only sets something off.

@@ -58,7 +58,7 @@ class FileWatch {
     /// `wake` is called when there is more to read. It must only set something off.
     void on_wake(std::function<void()> wake);
 
-    /// Of the sandbox that is watched, which wakes the reader afterwards.
+    /// Called by the sandbox that is watched, which wakes the reader afterwards.
     void wake() {
         if (wake_ && !notes_.empty())
             wake_();

@@ -16,7 +16,7 @@ inline constexpr std::size_t k_pattern_memory_bytes = 1024 * 1024;  // of each, 
 inline constexpr int k_pattern_instructions = 4'000;                // of each, as RE2 counts them
 inline constexpr std::size_t k_arguments_depth = 128;
 inline constexpr std::size_t k_argument_names_bytes = 8 * 1024;  // of all objects around a value
-// Of one check: keywords evaluated (text against a pattern, and values that are compared, count more), and
+// A check: keywords evaluated (text against a pattern, and values that are compared, count more), and
 // how many of them within each other, which bounds the stack.
 inline constexpr std::size_t k_check_steps = 100'000;
 inline constexpr std::size_t k_check_steps_per_byte = 4;  // of the arguments, added

@@ -75,7 +75,7 @@ TEST_CASE("Comparisons of a call's arguments end at their bound, and the process
     if (std::ranges::none_of(executors["executors"],
                              [](const Json& one) { return one["available"] == true; }))
         SKIP("no engine of code mode is installed: scripts/setup --executors");
-    // What became of a call with 30,000 items, which the schema compares so often.
+    // The events of a call with 30,000 items, which the schema compares so often.
     const auto call = [&](int times) {
         Json all = Json::array();
         for (int i = 0; i < times; ++i)

@@ -63,7 +63,7 @@ TEST_CASE("A pass over many readers lets in what others have put off") {
     House house(160 * base::k_wakes_a_pass);
     house.list->wake_all();
     CHECK(house.woken() == k_pass);
-    // What comes from a guest meanwhile waits for two passes at most.
+    // The news of a guest meanwhile waits for two passes at most.
     int woken_before_guest = 0;
     house.timers.defer([&] { woken_before_guest = house.woken(); });
     while (woken_before_guest == 0)

@@ -34,7 +34,7 @@ TEST_CASE("JSON within a budget ends at the first value or member beyond it") {
         std::string text = "[1,2,3";
         for (int i = 0; i < 100'000; ++i)
             text.append(",").append(value);
-        // What follows is not looked at: it is no JSON at all.
+        // The rest is not looked at: it is no JSON at all.
         CHECK(refused_at(text + " x", {4, 4}) == std::pair(true, std::size_t{5}));
     }
     std::string members = "{\"m\":0";
