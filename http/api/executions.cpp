@@ -123,7 +123,7 @@ Task<Result<void>> async_wait_for(RequestContext& context, const ExecutionPtr& e
     co_return Result<void>();
 }
 
-/// Gives `read` the body, or of its parts where its tools have more values than the loop parses. The
+/// Gives `read` the body, or its parts where its tools have more values than the loop parses. The
 /// body and its JSON do not outlive this.
 template <class Form, class Read>
 Task<Result<Form>> async_take_form(Api& api, RequestContext& context, Read& read) {
