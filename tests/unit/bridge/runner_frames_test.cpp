@@ -150,9 +150,9 @@ TEST_CASE("The message of an error is cut between characters where it is too lon
     }
     // Whoever read it may have cut nothing.
     RunnerFrame frame = read_frame(own(R"("type":"result","error":{"kind":"runtime","message":"m"})"), 100);
-    CHECK(std::holds_alternative<Ended>(running().take(frame)));
+    CHECK(std::holds_alternative<Ended>(running().take(frame, 0)));
     frame.at(RunnerFrame::Member::error_message) = std::string(k_most + 1, 'x');
-    CHECK(std::holds_alternative<Violation>(running().take(frame)));
+    CHECK(std::holds_alternative<Violation>(running().take(frame, 0)));
 }
 
 TEST_CASE("What may not come then breaks the protocol") {
@@ -216,29 +216,30 @@ TEST_CASE("An integer beyond 2^53 in an answer is a tagged bigint for the progra
 TEST_CASE("A frame that others have read is judged as one that is read here") {
     using Member = RunnerFrame::Member;
     const std::string frame = own(R"("type":"call","name":"t","args":[1, 2],"id":1)");
-    CHECK(std::get<Call>(running().take(read_frame(frame, 100))).args_json == "[1,2]");
-    CHECK(std::holds_alternative<Violation>(running().take({})));
+    CHECK(std::get<Call>(running().take(read_frame(frame, 100), frame.size())).args_json == "[1,2]");
+    CHECK(std::holds_alternative<Violation>(running().take({}, 0)));
     for (const Member member :
          {Member::type, Member::run, Member::nonce, Member::id, Member::name, Member::args}) {
         RunnerFrame changed = read_frame(frame, 100);
         changed.at(member) = "9";
         if (member != Member::args)
-            CHECK(std::holds_alternative<Violation>(running().take(changed)));
+            CHECK(std::holds_alternative<Violation>(running().take(changed, 0)));
         changed.at(member).reset();
-        CHECK(std::holds_alternative<Violation>(running().take(changed)));
+        CHECK(std::holds_alternative<Violation>(running().take(changed, 0)));
     }
     const std::string log = own(R"("type":"log","level":"log","text":"a\nb")");
-    CHECK(std::get<Log>(running().take(read_frame(log, 100))).text_json == R"("a\nb")");
+    CHECK(std::get<Log>(running().take(read_frame(log, 100), log.size())).text_json == R"("a\nb")");
     for (const char* const bytes : {"0", "5", "18446744073709551615", "x"}) {
         RunnerFrame changed = read_frame(log, 100);
         changed.at(Member::text_bytes) = bytes;
-        CHECK(std::holds_alternative<Violation>(running().take(changed)));
+        CHECK(std::holds_alternative<Violation>(running().take(changed, 0)));
     }
     // Whoever read it may have let more through.
-    CHECK(std::holds_alternative<Violation>(running({.max_value_bytes = 4}).take(read_frame(frame, 100))));
-    CHECK(std::holds_alternative<Violation>(running().take(read_frame(frame, 4))));
+    CHECK(std::holds_alternative<Violation>(
+        running({.max_value_bytes = 4}).take(read_frame(frame, 100), frame.size())));
+    CHECK(std::holds_alternative<Violation>(running().take(read_frame(frame, 4), frame.size())));
     HostMachine early;
-    CHECK(std::holds_alternative<Violation>(early.take(read_frame(frame, 100))));
+    CHECK(std::holds_alternative<Violation>(early.take(read_frame(frame, 100), frame.size())));
 }
 
 }  // namespace runner_frames_test
