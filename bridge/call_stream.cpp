@@ -11,10 +11,10 @@
 namespace atl::bridge {
 namespace {
 
-constexpr std::size_t k_max_word_depth = 16;
+constexpr std::size_t k_max_keepalive_depth = 16;
 
 /// A line that is no reply.
-struct WordVisitor : ObjectVisitor {
+struct KeepaliveVisitor : ObjectVisitor {
     bool ready = false;
     std::string_view progress;  // a view of the line
 
@@ -49,7 +49,7 @@ CallStream::CallStream(std::shared_ptr<StreamContext> context, const std::string
       observer_(observer),
       lines_(base::k_max_reply_line_bytes),
       silence_(spec.silence) {
-    wait_for_word();
+    wait_for_keepalive();
     wait_for_reply();
     stream_ = idle_->begin(context_, path, encode_call(spec), *this);
 }
@@ -74,18 +74,18 @@ void CallStream::wait_for_reply() {
     });
 }
 
-void CallStream::wait_for_word() {
+void CallStream::wait_for_keepalive() {
     context_->timers.cancel(std::exchange(deadline_, 0));
     if (replied_ && silence_ == sandbox::CallSpec::Silence::allowed)
         return;
-    deadline_ = context_->timers.arm(base::k_call_word_deadline, [this] { on_deadline(); });
+    deadline_ = context_->timers.arm(base::k_call_keepalive_deadline, [this] { on_deadline(); });
 }
 
 /// Nobody waits for the guest while it waits for the client.
 void CallStream::on_deadline() {
     const bool input_due = input_ == Input::wanted && !wants_room_;
     if (input_due || pace() != Stream::Pace::full)
-        return wait_for_word();
+        return wait_for_keepalive();
     fail(base::Error(base::Errc::deadline_exceeded, "the guest did not answer in time"));
 }
 
@@ -113,14 +113,14 @@ void CallStream::end_input() {
         return;
     const auto header = frame_header(FrameType::input_end, 0);
     stream_->write({header.data(), header.size()});
-    wait_for_word();
+    wait_for_keepalive();
     wait_for_reply();
 }
 
 void CallStream::resume() {
     if (!is_open())
         return;
-    wait_for_word();
+    wait_for_keepalive();
     stream_->resume();
 }
 
@@ -146,7 +146,7 @@ Stream::Taken CallStream::read_lines(Stream& stream, std::string_view bytes) {
         if (cut.found == LineCutter::Found::too_long)
             return {0, Rest::needs_more, "the guest's answer is too long"};
         stream.charge(base::k_paced_line_bytes);
-        const char* const refusal = obey_line(cut.line);
+        const char* const refusal = handle_line(cut.line);
         if (refusal != nullptr || !stream.has_reader())
             return {0, Rest::needs_more, refusal};  // this may be gone
         left.remove_prefix(cut.line.size() + 1);
@@ -157,7 +157,7 @@ Stream::Taken CallStream::read_lines(Stream& stream, std::string_view bytes) {
 }
 
 /// Returns what is wrong with the line, or null.
-const char* CallStream::obey_line(std::string_view line) {
+const char* CallStream::handle_line(std::string_view line) {
     if (const std::optional<ReplyLine> reply = parse_reply_line(line)) {
         if (!reply->ok) {
             fail(base::Error(errc_of(reply->code), reply->error));
@@ -165,24 +165,24 @@ const char* CallStream::obey_line(std::string_view line) {
         }
         replied_ = true;
         context_->timers.cancel(std::exchange(reply_deadline_, 0));
-        wait_for_word();
+        wait_for_keepalive();
         observer_.on_reply(line);
         return nullptr;
     }
-    WordVisitor word;
-    if (scan_object(line, k_max_word_depth, word) != Scan::complete)
+    KeepaliveVisitor keepalive;
+    if (scan_object(line, k_max_keepalive_depth, keepalive) != Scan::complete)
         return "the guest's answer is not of the form of a call";
-    ++words_;
+    ++keepalives_;
     // While it takes input, what counts is that it does.
     if (input_ != Input::wanted)
-        wait_for_word();
-    if (word.ready) {
+        wait_for_keepalive();
+    if (keepalive.ready) {
         if (std::exchange(input_, Input::wanted) != Input::unasked)
             return "the guest asked for input again";
         context_->timers.cancel(std::exchange(reply_deadline_, 0));
         observer_.on_ready();
-    } else if (!word.progress.empty()) {
-        observer_.on_progress(word.progress);
+    } else if (!keepalive.progress.empty()) {
+        observer_.on_progress(keepalive.progress);
     }
     return nullptr;
 }
@@ -191,7 +191,7 @@ Stream::Taken CallStream::read_frames(Stream& stream, std::string_view bytes) {
     using Rest = Stream::Taken::Rest;
     const std::size_t size = bytes.size();
     Frame frame;
-    wait_for_word();
+    wait_for_keepalive();
     for (std::size_t frames = 0; frames < k_frames_per_handler; ++frames) {
         const FrameDecoder::Found found = decoder_.next(bytes, frame);
         if (found == FrameDecoder::Found::need_more)
@@ -228,14 +228,14 @@ void CallStream::on_exit(Stream& stream) {
 void CallStream::on_writable() {
     if (!std::exchange(wants_room_, false))
         return;
-    wait_for_word();
+    wait_for_keepalive();
     observer_.on_writable();
 }
 
 Stream::Pace CallStream::pace() const {
     if (observer_.is_full())
         return Stream::Pace::hold;
-    return !replied_ && words_ > base::k_call_fast_words ? Stream::Pace::slow : Stream::Pace::full;
+    return !replied_ && keepalives_ > base::k_call_fast_keepalives ? Stream::Pace::slow : Stream::Pace::full;
 }
 
 void CallStream::on_end(Stream::End, std::string_view detail) {

@@ -31,9 +31,9 @@ class CallStream final : public sandbox::Call, private Stream::Reader {
     Stream::Pace pace() const override;
 
     Stream::Taken read_lines(Stream& stream, std::string_view bytes);
-    const char* obey_line(std::string_view line);
+    const char* handle_line(std::string_view line);
     Stream::Taken read_frames(Stream& stream, std::string_view bytes);
-    void wait_for_word();
+    void wait_for_keepalive();
     void wait_for_reply();
     void stop_waiting();
     void on_deadline();
@@ -51,7 +51,7 @@ class CallStream final : public sandbox::Call, private Stream::Reader {
     bool replied_ = false;
     sandbox::CallSpec::Silence silence_;  // behind the reply
     bool wants_room_ = false;
-    std::size_t words_ = 0;  // before the reply
+    std::size_t keepalives_ = 0;  // before the reply
     base::TimerId deadline_ = 0;
     base::TimerId reply_deadline_ = 0;
     std::shared_ptr<Stream> stream_;  // null once the call has left it to others

@@ -162,7 +162,7 @@ Stream::Taken RunStream::read_frames(Stream& stream, std::string_view bytes) {
         if (found == FrameDecoder::Found::need_more)
             return {size, Rest::needs_more, nullptr};
         stream.charge(base::k_paced_line_bytes);
-        const char* refusal = obey(stream, frame);
+        const char* refusal = handle(stream, frame);
         if (refusal != nullptr || !stream.has_reader())
             return {size, Rest::needs_more, refusal};  // this may be gone
         if (!bytes.empty() && pace() != Stream::Pace::full)
@@ -172,7 +172,7 @@ Stream::Taken RunStream::read_frames(Stream& stream, std::string_view bytes) {
 }
 
 /// Returns what is wrong with the frame, or null.
-const char* RunStream::obey(Stream& stream, const Frame& frame) {
+const char* RunStream::handle(Stream& stream, const Frame& frame) {
     switch (frame.type) {
         case FrameType::output:
             observer_.on_output(sandbox::OutputKind::standard, frame.bytes);

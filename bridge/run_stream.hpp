@@ -46,7 +46,7 @@ class RunStream final : public sandbox::Run, private Stream::Reader {
 
     Stream::Taken read_reply(Stream& stream, std::string_view bytes);
     Stream::Taken read_frames(Stream& stream, std::string_view bytes);
-    const char* obey(Stream& stream, const Frame& frame);
+    const char* handle(Stream& stream, const Frame& frame);
     void fail(base::Error error);
 
     std::shared_ptr<StreamContext> context_;

@@ -79,7 +79,7 @@ void WatchStream::on_bytes(std::string_view bytes) {
         std::string whole;
         if (!open_line_.empty())
             whole = std::exchange(open_line_, {}).append(end);
-        if (!obey_line(whole.empty() ? end : std::string_view(whole), changes))
+        if (!handle_line(whole.empty() ? end : std::string_view(whole), changes))
             return observer_.on_failed(Error(Errc::bridge_failed, "the guest's watch is not of its form"));
     }
     tell(changes);
@@ -89,7 +89,7 @@ void WatchStream::on_bytes(std::string_view bytes) {
 }
 
 /// False if it is not of the form of one.
-bool WatchStream::obey_line(std::string_view line, sandbox::FileChanges& changes) {
+bool WatchStream::handle_line(std::string_view line, sandbox::FileChanges& changes) {
     LineVisitor visitor;
     if (line.size() > base::k_max_watch_line_bytes || scan_object(line, 1, visitor) != Scan::complete ||
         visitor.is_refused)

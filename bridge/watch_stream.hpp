@@ -26,7 +26,7 @@ class WatchStream final : public sandbox::Watch, private sandbox::CallObserver {
     void on_failed(const base::Error& error) override { observer_.on_failed(error); }
     bool is_full() const override { return observer_.is_full(); }
 
-    bool obey_line(std::string_view line, sandbox::FileChanges& changes);
+    bool handle_line(std::string_view line, sandbox::FileChanges& changes);
     void tell(sandbox::FileChanges& changes);
 
     sandbox::WatchObserver& observer_;

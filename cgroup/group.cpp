@@ -116,12 +116,12 @@ base::Result<void> Group::start_zygote(std::filesystem::path program) {
     return {};
 }
 
-base::Result<std::shared_ptr<sandbox::StandIn>> Group::take_stand_in() {
+base::Result<std::shared_ptr<sandbox::PreparedProcess>> Group::take_prepared_process() {
     if (!zygote_ && !zygote_program_.empty()) {
         if (auto started = start_zygote(zygote_program_); !started)
             return started.error();
     }
-    return std::shared_ptr<sandbox::StandIn>(std::exchange(zygote_, nullptr));
+    return std::shared_ptr<sandbox::PreparedProcess>(std::exchange(zygote_, nullptr));
 }
 
 int Group::clone_into_fd() const {

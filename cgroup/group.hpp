@@ -38,7 +38,7 @@ class Group final : public sandbox::ResourceGroup {
     ~Group() override;
 
     int clone_into_fd() const override;
-    base::Result<std::shared_ptr<sandbox::StandIn>> take_stand_in() override;
+    base::Result<std::shared_ptr<sandbox::PreparedProcess>> take_prepared_process() override;
     void kill() override;
     void freeze(std::function<void(base::Result<void>)> done) override;
     base::Result<void> thaw() override;

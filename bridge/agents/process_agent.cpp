@@ -242,7 +242,7 @@ void ProcessAgent::on_exit(const Ending& ending) {
     pause();
     drain();
     if (output_)
-        services_.leftovers.adopt(std::move(output_));
+        services_.orphan_pipes.adopt(std::move(output_));
     input_.close();
     state_ = State::ended;
     if (end_reason_.empty())

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "bridge/guest/children.hpp"
-#include "bridge/guest/leftovers.hpp"
 #include "bridge/guest/loop.hpp"
+#include "bridge/guest/orphan_pipes.hpp"
 #include "core/plain/operation_limits.hpp"
 
 namespace atl::guest {
@@ -42,7 +42,7 @@ struct TurnRequest {
 struct Services {
     Loop& loop;
     Children& children;
-    Leftovers& leftovers;
+    OrphanPipes& orphan_pipes;
     std::string workspace;
     std::string state_folder;  // writable, on a tmpfs: for small files that live as long as a turn
     std::chrono::milliseconds search_timeout = base::k_tool_search_timeout;  // of a tool that searches

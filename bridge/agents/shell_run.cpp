@@ -184,7 +184,7 @@ void ShellRun::on_exit(const Ending& ending) {
     for (Output* const output : {&output_, &errors_}) {
         drain(*output);
         if (output->pipe)
-            services_.leftovers.adopt(std::move(output->pipe));
+            services_.orphan_pipes.adopt(std::move(output->pipe));
     }
     auto left = left_state();
     report(ending);

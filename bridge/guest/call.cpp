@@ -24,7 +24,7 @@ Call::~Call() {
     if (fd_ >= 0)
         loop_.remove(fd_);
     loop_.cancel(turn_timer_);
-    loop_.cancel(word_timer_);
+    loop_.cancel(keepalive_timer_);
     task_.reset();
 }
 
@@ -40,7 +40,7 @@ void Call::start(Work work, std::function<void()> on_gone) {
 
 // The host gives up on a guest that is silent.
 void Call::say_at_work() {
-    word_timer_ = loop_.arm(base::k_call_word_interval, [this] {
+    keepalive_timer_ = loop_.arm(base::k_call_keepalive_interval, [this] {
         if (connection_ == nullptr || replied_)
             return;
         connection_->write("{}\n");

@@ -95,7 +95,7 @@ class Call final : public ConnectionUser {
     FdWatch fd_watch_{*this};
     int fd_ = -1;  // in the loop
     TimerId turn_timer_ = 0;
-    TimerId word_timer_ = 0;
+    TimerId keepalive_timer_ = 0;
     bridge::FrameDecoder decoder_{bridge::FrameDecoder::Sender::host};
     Input piece_;
     std::string held_;  // of the reply and what is behind it: written at the next wait

@@ -83,7 +83,7 @@ ProgramRefusal ExecRun::launch(const ProgramRequest& request) {
 }
 
 /// False: nothing that the host may send.
-bool ExecRun::obey(const bridge::Frame& frame) {
+bool ExecRun::handle(const bridge::Frame& frame) {
     switch (frame.type) {
         case bridge::FrameType::input:
             if (!window_.take(frame.bytes.size()))
@@ -222,7 +222,7 @@ void ExecRun::drain(Output& output) {
 void ExecRun::leave(Output& output) {
     pause(output);
     if (output.pipe)
-        services_.leftovers.adopt(std::move(output.pipe));
+        services_.orphan_pipes.adopt(std::move(output.pipe));
 }
 
 void ExecRun::gone() {

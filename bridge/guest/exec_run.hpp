@@ -42,7 +42,7 @@ class ExecRun final : public FrameUser {
 
     void on_drained(Connection& connection) override;
     void on_closed(Connection& connection) override;
-    bool obey(const bridge::Frame& frame) override;
+    bool handle(const bridge::Frame& frame) override;
 
     ProgramRefusal launch(const ProgramRequest& request);
     void on_output(Output& output);

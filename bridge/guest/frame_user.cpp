@@ -10,7 +10,7 @@ std::size_t FrameUser::on_input(Connection& connection, std::string_view bytes) 
         if (found == bridge::FrameDecoder::Found::need_more)
             break;
         // Closing is cancelling: on_closed() follows.
-        if (found == bridge::FrameDecoder::Found::refused || !obey(frame))
+        if (found == bridge::FrameDecoder::Found::refused || !handle(frame))
             connection.close();
     }
     return size;

@@ -14,7 +14,7 @@ class FrameUser : public ConnectionUser {
     ~FrameUser() = default;
 
     /// False: nothing that the host may send.
-    virtual bool obey(const bridge::Frame& frame) = 0;
+    virtual bool handle(const bridge::Frame& frame) = 0;
 
     Connection* connection_;  // null: no frame is read any more
 

@@ -31,9 +31,13 @@ sigset_t served_signals() {
 
 Guest::Guest(GuestOptions options)
     : options_(std::move(options)),
-      leftovers_(loop_),
-      services_{
-          loop_, children_, leftovers_, options_.workspace, options_.state_folder, options_.search_timeout},
+      orphan_pipes_(loop_),
+      services_{loop_,
+                children_,
+                orphan_pipes_,
+                options_.workspace,
+                options_.state_folder,
+                options_.search_timeout},
       listener_(options_.listen_fd),
       listener_watch_(*this, &Guest::on_listener),
       signal_watch_(*this, &Guest::on_signal),

@@ -74,7 +74,7 @@ class Guest final : private ConnectionOwner {
     GuestOptions options_;
     Loop loop_;
     Children children_;
-    Leftovers leftovers_;
+    OrphanPipes orphan_pipes_;
     Services services_;
     base::UniqueFd listener_;
     base::UniqueFd signals_;

@@ -109,15 +109,15 @@ ProcessTable::~ProcessTable() {
         services_.loop.cancel(entry.expiry);
 }
 
-void ProcessTable::start(Connection& connection, KeptProcess::Spec spec) {
+void ProcessTable::start(Connection& connection, BackgroundProcess::Spec spec) {
     if (const char* why = check(spec))
         return refuse(connection, why, invalid);
     if (running() >= base::k_max_running_processes ||
         described_bytes(Kept::running) + spec.described.size() > base::k_max_described_bytes)
         return refuse(connection, "too many processes, or long commands, run in this sandbox already", busy);
     make_room(spec.described.size());
-    auto process = std::make_unique<KeptProcess>(services_, std::move(spec));
-    KeptProcess* const started = process.get();
+    auto process = std::make_unique<BackgroundProcess>(services_, std::move(spec));
+    BackgroundProcess* const started = process.get();
     const ProgramRefusal refusal = started->start([this, started] { on_end(started); });
     if (!refusal.error.empty())
         return refuse(connection, refusal.error, refusal.code);
@@ -127,7 +127,7 @@ void ProcessTable::start(Connection& connection, KeptProcess::Spec spec) {
 }
 
 /// Null: the host may ask for it.
-const char* ProcessTable::check(const KeptProcess::Spec& spec) const {
+const char* ProcessTable::check(const BackgroundProcess::Spec& spec) const {
     if (spec.id.empty() || spec.id.size() > base::k_max_process_id_bytes)
         return "a process without an id, or with a long one";
     for (const Entry& entry : entries_)
@@ -155,7 +155,7 @@ void ProcessTable::list(Connection& connection, std::string_view only) const {
     reply_ok(connection);
 }
 
-KeptProcess* ProcessTable::find(Connection& connection, std::string_view id) const {
+BackgroundProcess* ProcessTable::find(Connection& connection, std::string_view id) const {
     for (const Entry& entry : entries_)
         if (entry.process->id() == id)
             return entry.process.get();
@@ -165,7 +165,7 @@ KeptProcess* ProcessTable::find(Connection& connection, std::string_view id) con
 
 void ProcessTable::attach(Connection& connection, std::string_view id, std::uint64_t after,
                           Attachment::Use use) {
-    KeptProcess* const process = find(connection, id);
+    BackgroundProcess* const process = find(connection, id);
     if (process == nullptr)
         return;
     if (use == Attachment::Use::feed && !process->is_running())
@@ -179,7 +179,7 @@ void ProcessTable::attach(Connection& connection, std::string_view id, std::uint
         refuse(connection, "too many follow that process, or those of this sandbox, already", busy);
 }
 
-void ProcessTable::on_end(const KeptProcess* process) {
+void ProcessTable::on_end(const BackgroundProcess* process) {
     for (Entry& entry : entries_) {
         if (entry.process.get() != process)
             continue;
@@ -189,7 +189,7 @@ void ProcessTable::on_end(const KeptProcess* process) {
 }
 
 // Who still reads its output may go on.
-void ProcessTable::expire(const KeptProcess* process) {
+void ProcessTable::expire(const BackgroundProcess* process) {
     const auto found = std::find_if(entries_.begin(), entries_.end(),
                                     [process](const Entry& entry) { return entry.process.get() == process; });
     if (found->process->followers() > 0)
@@ -241,7 +241,7 @@ void ControlCommand::begin(Connection& connection, Command& command) {
     AskVisitor visitor;
     if (!scan(connection, command, visitor))
         return;
-    KeptProcess* const process = table_.find(connection, visitor.id);
+    BackgroundProcess* const process = table_.find(connection, visitor.id);
     if (process == nullptr)
         return;
     if (!process->is_running())

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "bridge/guest/background_process.hpp"
 #include "bridge/guest/guest_command.hpp"
-#include "bridge/guest/kept_process.hpp"
 
 namespace atl::guest {
 
@@ -20,26 +20,26 @@ class ProcessTable {
     ProcessTable& operator=(const ProcessTable&) = delete;
 
     /// The answer is written to the connection; so it is by the calls below.
-    void start(Connection& connection, KeptProcess::Spec spec);
+    void start(Connection& connection, BackgroundProcess::Spec spec);
     /// All, or the one of that id, a line each; then the reply.
     void list(Connection& connection, std::string_view only) const;
     /// Null, with the refusal written: there is none of that id.
-    KeptProcess* find(Connection& connection, std::string_view id) const;
+    BackgroundProcess* find(Connection& connection, std::string_view id) const;
     void attach(Connection& connection, std::string_view id, std::uint64_t after, Attachment::Use use);
 
   private:
     struct Entry {
-        std::unique_ptr<KeptProcess> process;
+        std::unique_ptr<BackgroundProcess> process;
         TimerId expiry = 0;          // once it has ended
         std::uint64_t ended_as = 0;  // the how manyth end it was; 0: it has not ended
     };
-    const char* check(const KeptProcess::Spec& spec) const;
+    const char* check(const BackgroundProcess::Spec& spec) const;
     enum class Kept : std::uint8_t { running, all };
     /// The bytes of their descriptions.
     std::size_t described_bytes(Kept which) const;
     std::size_t running() const;
-    void on_end(const KeptProcess* process);
-    void expire(const KeptProcess* process);
+    void on_end(const BackgroundProcess* process);
+    void expire(const BackgroundProcess* process);
     void make_room(std::size_t more_bytes);
 
     Services& services_;

@@ -1,5 +1,5 @@
 // What the commands that start a program say of it, taken apart and checked. Not here: starting it
-// (exec_run.hpp, kept_process.hpp).
+// (exec_run.hpp, background_process.hpp).
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ class BubblewrapProcess final : public sandbox::Process {
     BubblewrapProcess(std::shared_ptr<RunningSandbox> running, std::weak_ptr<Orphans> orphans)
         : running_(std::move(running)), orphans_(std::move(orphans)) {}
     ~BubblewrapProcess() override {
-        running_->tell_instead(nullptr);
+        running_->replace_exit_handler(nullptr);
         running_->on_log(nullptr);
         if (const auto orphans = orphans_.lock(); orphans && !running_->has_ended())
             orphans->adopt(running_);
@@ -295,10 +295,10 @@ base::Result<Spawned> BubblewrapLauncher::start_in(sandbox::ResourceGroup* group
                                                    const ChildPlan& plan) const {
     base::Error gone(base::Errc::sandbox_failed, "");
     for (int attempt = 0; group != nullptr && attempt < k_zygote_attempts; ++attempt) {
-        const auto stand_in = group->take_stand_in();
-        if (!stand_in)
-            return stand_in.error();
-        Zygote* const zygote = Zygote::from(stand_in->get());
+        const auto prepared = group->take_prepared_process();
+        if (!prepared)
+            return prepared.error();
+        Zygote* const zygote = Zygote::from(prepared->get());
         if (zygote == nullptr)
             break;
         auto spawned = zygote->become(config_.bwrap, command_line(), plan);

@@ -276,7 +276,7 @@ void RunningSandbox::kill() {
 
 void Orphans::adopt(const std::shared_ptr<RunningSandbox>& running) {
     kept_.insert(running);
-    running->tell_instead([orphans = weak_from_this(), key = running.get()](const sandbox::Exit&) {
+    running->replace_exit_handler([orphans = weak_from_this(), key = running.get()](const sandbox::Exit&) {
         if (const auto self = orphans.lock())
             std::erase_if(self->kept_, [key](const auto& kept) { return kept.get() == key; });
     });

@@ -50,7 +50,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     /// Starts watching. Call once, right after construction.
     void watch();
     /// From now on `on_exit` is called instead of the callback of the constructor.
-    void tell_instead(std::function<void(sandbox::Exit)> on_exit) { on_exit_ = std::move(on_exit); }
+    void replace_exit_handler(std::function<void(sandbox::Exit)> on_exit) { on_exit_ = std::move(on_exit); }
     bool has_ended() const noexcept { return ended_; }
     void terminate();
     void kill();

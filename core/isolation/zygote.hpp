@@ -18,12 +18,13 @@
 
 namespace atl::isolation {
 
-class Zygote final : public sandbox::StandIn {
+class Zygote final : public sandbox::PreparedProcess {
   public:
     Zygote(Zygote&&) = default;
-    /// What a group gave as its stand-in; null for null. Throws std::bad_cast where it is anything else.
-    static Zygote* from(sandbox::StandIn* stand_in) {
-        return stand_in == nullptr ? nullptr : &dynamic_cast<Zygote&>(*stand_in);
+    /// The prepared process of a group as a zygote; null for null. Throws std::bad_cast where it is anything
+    /// else.
+    static Zygote* from(sandbox::PreparedProcess* prepared) {
+        return prepared == nullptr ? nullptr : &dynamic_cast<Zygote&>(*prepared);
     }
     /// Starts `program` (atoll-zygote) in the v2 group `group_fd`, if not negative, to join `join_fds`:
     /// cgroup.procs files open for writing. Errors: sandbox_failed.

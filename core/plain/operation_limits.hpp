@@ -107,14 +107,14 @@ inline constexpr std::uint64_t k_max_archive_entries = 1'000'000;
 
 // A guest that works on a request says so at least this often; the server waits that long for such a
 // keep-alive line.
-inline constexpr std::chrono::seconds k_call_word_interval{2};
-inline constexpr std::chrono::seconds k_call_word_deadline{30};
-static_assert(3 * k_call_word_interval < k_call_word_deadline);
+inline constexpr std::chrono::seconds k_call_keepalive_interval{2};
+inline constexpr std::chrono::seconds k_call_keepalive_deadline{30};
+static_assert(3 * k_call_keepalive_interval < k_call_keepalive_deadline);
 // The time from the request, or the end of its input, to the reply; and the keep-alive lines on the way that
 // are read at full speed.
 inline constexpr std::chrono::minutes k_call_reply_deadline{15};
-static_assert(k_call_word_deadline < k_call_reply_deadline);
-inline constexpr std::size_t k_call_fast_words = 64;
+static_assert(k_call_keepalive_deadline < k_call_reply_deadline);
+inline constexpr std::size_t k_call_fast_keepalives = 64;
 // Calls that change files and whose clients have left. Each holds its sandbox until its reply.
 inline constexpr std::size_t k_max_unattended_calls = 256;
 

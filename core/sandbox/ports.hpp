@@ -32,9 +32,9 @@ using ProcessWarning = std::function<void(std::uint32_t used, std::uint32_t limi
 
 /// A process that is in a group, or about to enter it, and waits to become a sandbox. The launcher knows what
 /// it is; to everybody else it is a thing to hand over. Its destruction ends one that became nothing.
-class StandIn {
+class PreparedProcess {
   public:
-    virtual ~StandIn() = default;
+    virtual ~PreparedProcess() = default;
 };
 
 /// A group of processes that the kernel accounts and ends together (cgroups(7)).
@@ -45,7 +45,9 @@ class ResourceGroup {
     virtual int clone_into_fd() const { return -1; }
     /// Where clone3(2) cannot enter the group: a process in it, another one each time. Null where none is
     /// needed. Errors: sandbox_failed.
-    virtual base::Result<std::shared_ptr<StandIn>> take_stand_in() { return std::shared_ptr<StandIn>(); }
+    virtual base::Result<std::shared_ptr<PreparedProcess>> take_prepared_process() {
+        return std::shared_ptr<PreparedProcess>();
+    }
     /// Ends every member, frozen or not; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
     /// Freezes every member. `done` is called within base::k_freeze_deadline; after an error all members go

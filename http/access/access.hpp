@@ -40,8 +40,7 @@ struct Principal {
     std::optional<std::string> conversation_id;  // set: a token, for this conversation only
     std::optional<std::string> sandbox_id;       // set: a token, for this sandbox only
     Scope scope = Scope::full;
-    std::string
-        limited_as;  // the one key or token that limits count; empty: the server's own, without limits
+    std::string limit_key;  // the one key or token that limits count; empty: the server's own, without limits
     sandbox::LimitChanges ceilings{};  // of the key itself (limit_ceilings.hpp)
     // When the credential expires: the server then ends the streams that it opened. max: never.
     base::SteadyTime expires_at = base::SteadyTime::max();
@@ -61,7 +60,7 @@ inline std::string sender_name(const Principal& principal) {
 /// The sender as budgets know it: the key's user, or the key.
 inline base::ShareHolder holder_of(const Principal& principal) {
     return principal.user_id ? base::ShareHolder::user(*principal.user_id)
-                             : base::ShareHolder::key(principal.limited_as);
+                             : base::ShareHolder::key(principal.limit_key);
 }
 
 /// Keys that are kept somewhere and may come and go while the server runs.

@@ -75,8 +75,8 @@ LimitSubject ClientLimits::subject_of(const Client& client) const noexcept {
 }
 
 LimitSubject ClientLimits::subject_of(LimitSubject subject, const Principal& principal) const noexcept {
-    if (!principal.limited_as.empty())
-        subject.key = number_of_address(principal.limited_as);
+    if (!principal.limit_key.empty())
+        subject.key = number_of_address(principal.limit_key);
     return subject;
 }
 

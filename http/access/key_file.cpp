@@ -317,7 +317,7 @@ std::optional<Principal> KeyFile::find(std::string_view key) {
     Principal principal;
     principal.label = found->label;
     principal.user_id = found->user_id;
-    principal.limited_as = found->id;
+    principal.limit_key = found->id;
     principal.ceilings = found->ceilings;
     return principal;
 }

@@ -159,7 +159,7 @@ base::Result<Principal> StreamTokens::verify(std::string_view token, std::string
         principal.label = "stream-token";
         (is_of_sandbox(scope) ? principal.sandbox_id : principal.conversation_id) = id;
         principal.scope = scope;
-        principal.limited_as = signature;
+        principal.limit_key = signature;
         principal.expires_at = clock_.steady_now() + left;
         return principal;
     }

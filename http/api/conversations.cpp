@@ -53,7 +53,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
         // Those of one user, or of one key without a user; an Idempotency-Key has no line break.
         const Principal& sender = context.principal;
         form->idempotency_key =
-            (sender.user_id ? "u" + *sender.user_id : "k" + sender.limited_as) + '\n' + *key;
+            (sender.user_id ? "u" + *sender.user_id : "k" + sender.limit_key) + '\n' + *key;
         form->fingerprint = body->dump();
     }
     form->made_by = context.principal.limited_as;

@@ -36,7 +36,7 @@ constexpr std::chrono::milliseconds k_copy_progress_interval{250};
 constexpr std::size_t k_uncopied_at_once = 200;
 constexpr std::size_t k_most_uncopied = 1'000'000;
 static_assert(k_most_uncopied % k_uncopied_at_once == 0);
-constexpr Millis k_given_up_pause{100};
+constexpr Millis k_abandoned_pause{100};
 
 /// A copy under way. `failed` says where and why it stopped.
 struct Copy {
@@ -237,8 +237,8 @@ Task<void> remove_part(Call& call, int folder, const std::string& name) {
 
 Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
     // Else copies that are given up again and again would pile up.
-    while (job.given_up.is_full())
-        co_await copy.call.pause(k_given_up_pause);
+    while (job.abandoned.is_full())
+        co_await copy.call.pause(k_abandoned_pause);
     const int to = ends.to.directory.get();
     // No directory gives way, and none goes into itself.
     if (faccessat(to, ends.to.name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -251,7 +251,7 @@ Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
     const std::string name = hidden_name();
     if (mkdirat(to, name.c_str(), 0700) != 0)
         co_return copy.fail();
-    HiddenName hidden(to, name, &job.given_up);
+    HiddenName hidden(to, name, &job.abandoned);
     CopyLevel top{std::move(from),
                   base::UniqueFd(openat(to, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
                   ends.about.st_mode & k_copied_mode_bits};

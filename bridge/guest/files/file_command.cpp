@@ -151,7 +151,7 @@ void FileCommand::begin(Connection& connection, Command& command) {
                       bridge::refusal::invalid_path);
     if (makes_hidden_name(request))
         return refuse(connection, "names of this form are the server's own", bridge::refusal::invalid_path);
-    const auto job = std::make_shared<const FileJob>(workspace_, std::move(request), given_up_);
+    const auto job = std::make_shared<const FileJob>(workspace_, std::move(request), abandoned_);
     if (!job->root.is_open()) {
         const CallEnd end = refuse_errno("");
         return refuse(connection, end.error, end.code);

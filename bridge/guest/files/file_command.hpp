@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bridge/guest/call.hpp"
-#include "bridge/guest/files/given_up.hpp"
+#include "bridge/guest/files/abandoned_copies.hpp"
 #include "bridge/guest/guest_command.hpp"
 
 namespace atl::guest {
@@ -16,14 +16,14 @@ namespace atl::guest {
 class FileCommand final : public GuestCommand {
   public:
     FileCommand(Loop& loop, const std::string& workspace)
-        : loop_(loop), workspace_(workspace), given_up_(loop, workspace) {}
+        : loop_(loop), workspace_(workspace), abandoned_(loop, workspace) {}
     void begin(Connection& connection, Command& command) override;
 
   private:
     Loop& loop_;
     const std::string& workspace_;
-    GivenUpTrees given_up_;  // outlives the calls
-    std::list<Call> calls_;  // bounded by the connections
+    AbandonedCopies abandoned_;  // outlives the calls
+    std::list<Call> calls_;      // bounded by the connections
 };
 
 }  // namespace atl::guest

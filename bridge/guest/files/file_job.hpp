@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "bridge/guest/call.hpp"
-#include "bridge/guest/files/given_up.hpp"
+#include "bridge/guest/files/abandoned_copies.hpp"
 #include "core/plain/beneath.hpp"
 
 namespace atl::guest {
@@ -36,12 +36,12 @@ struct FileRequest {
 };
 
 struct FileJob {
-    FileJob(const std::string& workspace, FileRequest in_request, GivenUpTrees& in_given_up)
-        : root(workspace), request(std::move(in_request)), given_up(in_given_up) {}
+    FileJob(const std::string& workspace, FileRequest in_request, AbandonedCopies& in_abandoned)
+        : root(workspace), request(std::move(in_request)), abandoned(in_abandoned) {}
 
     base::Beneath root;
     FileRequest request;
-    GivenUpTrees& given_up;  // outlives all jobs
+    AbandonedCopies& abandoned;  // outlives all jobs
 };
 
 /// Answers one op. `job` outlives the task.

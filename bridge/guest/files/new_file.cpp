@@ -11,7 +11,7 @@
 #include <array>
 #include <utility>
 
-#include "bridge/guest/files/given_up.hpp"
+#include "bridge/guest/files/abandoned_copies.hpp"
 
 namespace atl::guest {
 namespace {
@@ -101,13 +101,13 @@ void move_time_on(int fd, const timespec& former) {
 }
 
 HiddenName::HiddenName(HiddenName&& other) noexcept
-    : folder_(other.folder_), name_(std::exchange(other.name_, {})), given_up_(other.given_up_) {}
+    : folder_(other.folder_), name_(std::exchange(other.name_, {})), abandoned_(other.abandoned_) {}
 
 HiddenName::~HiddenName() {
     if (name_.empty() || unlinkat(folder_, name_.c_str(), 0) == 0 || errno == ENOENT)
         return;
-    if (given_up_ != nullptr)
-        given_up_->take(folder_, std::move(name_));
+    if (abandoned_ != nullptr)
+        abandoned_->take(folder_, std::move(name_));
 }
 
 bool HiddenName::publish(const std::string& as, Replace replace) {

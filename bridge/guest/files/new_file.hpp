@@ -30,15 +30,15 @@ bool is_stale_name(std::string_view name);
 /// Whether what has the name already gives way.
 enum class Replace : std::uint8_t { yes, no };
 
-class GivenUpTrees;
+class AbandonedCopies;
 
 /// Something under a hidden name, removed with the object unless it was published: a file or a link at once,
-/// a folder by the `given_up`, which it needs.
+/// a folder by the `abandoned`, which it needs.
 class HiddenName {
   public:
-    /// `folder` and `given_up` must outlive this. The thing is made by the caller.
-    HiddenName(int folder, std::string name, GivenUpTrees* given_up = nullptr)
-        : folder_(folder), name_(std::move(name)), given_up_(given_up) {}
+    /// `folder` and `abandoned` must outlive this. The thing is made by the caller.
+    HiddenName(int folder, std::string name, AbandonedCopies* abandoned = nullptr)
+        : folder_(folder), name_(std::move(name)), abandoned_(abandoned) {}
     HiddenName(HiddenName&& other) noexcept;
     HiddenName& operator=(HiddenName&&) = delete;
     ~HiddenName();
@@ -51,7 +51,7 @@ class HiddenName {
   private:
     int folder_ = -1;
     std::string name_;  // empty: nothing to remove
-    GivenUpTrees* given_up_ = nullptr;
+    AbandonedCopies* abandoned_ = nullptr;
 };
 
 class NewFile {

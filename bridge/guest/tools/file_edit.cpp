@@ -54,7 +54,7 @@ std::optional<ToolResult> FileEdit::open(const std::string& given) {
 std::optional<ToolResult> FileEdit::objection() const {
     if (!found_ || run_.edit_rule == EditRule::free)
         return std::nullopt;
-    const std::string why = run_.book.objection(found_->relative, found_->state);
+    const std::string why = run_.read_files.objection(found_->relative, found_->state);
     if (why.empty())
         return std::nullopt;
     ToolResult result =
@@ -109,7 +109,7 @@ Task<int> FileEdit::async_put(const std::string& bytes) {
         co_return errno;
     struct stat state {};
     if (fstat(file.fd(), &state) == 0)
-        run_.book.note(found_ ? found_->relative : relative_, state);
+        run_.read_files.note(found_ ? found_->relative : relative_, state);
     co_return 0;
 }
 

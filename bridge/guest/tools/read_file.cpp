@@ -215,7 +215,7 @@ ToolTask async_read_file(ToolRun& run) {
     }
     // As it was before it was read: a change meanwhile counts as one since.
     if (result.success)
-        run.book.note(found->relative, found->state);
+        run.read_files.note(found->relative, found->state);
     co_return result;
 }
 

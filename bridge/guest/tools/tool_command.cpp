@@ -66,7 +66,7 @@ Tool find_tool_work(std::string_view name) {
 struct Shared {
     const Services& services;
     const WorkspacePaths& paths;
-    ReadBook& book;
+    ReadFiles& read_files;
 };
 
 Task<ToolResult> async_run(Call& call, const Shared& shared, const ToolRequest& request) {
@@ -74,7 +74,7 @@ Task<ToolResult> async_run(Call& call, const Shared& shared, const ToolRequest& 
     if (!arguments.is_good())
         co_return ToolResult::failure(base::tool_error::invalid_arguments, arguments.problem(),
                                       request.name + " was called with arguments that it does not take.");
-    ToolRun run{call, shared.services, shared.book, arguments, request.edit_rule, shared.paths};
+    ToolRun run{call, shared.services, shared.read_files, arguments, request.edit_rule, shared.paths};
     const Tool work = find_tool_work(request.name);
     ToolResult result = co_await work(run);
     co_return result;
@@ -98,7 +98,7 @@ Task<CallEnd> async_answer(Call& call, Shared shared, const ToolRequest& request
 }  // namespace
 
 ToolCommand::ToolCommand(const Services& services)
-    : services_(services), paths_(services.workspace), book_(base::k_max_tool_reads_kept) {}
+    : services_(services), paths_(services.workspace), read_files_(base::k_max_tool_reads_kept) {}
 
 void ToolCommand::begin(Connection& connection, Command& command) {
     ToolVisitor visitor;
@@ -109,7 +109,7 @@ void ToolCommand::begin(Connection& connection, Command& command) {
     calls_.emplace_back(services_.loop, connection);
     const auto call = std::prev(calls_.end());
     const auto request = std::make_shared<const ToolRequest>(std::move(visitor.request));
-    const Shared shared{services_, paths_, book_};
+    const Shared shared{services_, paths_, read_files_};
     call->start([shared, request](Call& running) { return async_answer(running, shared, *request); },
                 [this, call] { calls_.erase(call); });
 }

@@ -8,7 +8,7 @@
 #include "bridge/agents/runtime.hpp"
 #include "bridge/guest/call.hpp"
 #include "bridge/guest/guest_command.hpp"
-#include "bridge/guest/tools/read_book.hpp"
+#include "bridge/guest/tools/read_files.hpp"
 #include "bridge/guest/tools/workspace_path.hpp"
 
 namespace atl::guest {
@@ -21,7 +21,7 @@ class ToolCommand final : public GuestCommand {
   private:
     const Services& services_;
     const WorkspacePaths paths_;
-    ReadBook book_;
+    ReadFiles read_files_;
     std::list<Call> calls_;
 };
 

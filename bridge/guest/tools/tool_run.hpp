@@ -10,7 +10,7 @@
 #include "bridge/agents/runtime.hpp"
 #include "bridge/guest/call.hpp"
 #include "bridge/guest/task.hpp"
-#include "bridge/guest/tools/read_book.hpp"
+#include "bridge/guest/tools/read_files.hpp"
 #include "bridge/guest/tools/tool_arguments.hpp"
 #include "bridge/guest/tools/tool_result.hpp"
 #include "bridge/guest/tools/workspace_path.hpp"
@@ -23,7 +23,7 @@ enum class EditRule : std::uint8_t { free, read_first };
 struct ToolRun {
     Call& call;
     const Services& services;
-    ReadBook& book;
+    ReadFiles& read_files;
     const ToolArguments& arguments;
     EditRule edit_rule;
     const WorkspacePaths& paths;

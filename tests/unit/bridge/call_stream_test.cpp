@@ -264,25 +264,25 @@ TEST_CASE("what is not of the form of a call ends it") {
 
 TEST_CASE("a guest that says nothing is given up, and one that says it works is not") {
     CallBench bench;
-    bench.timers.advance(base::k_call_word_deadline - base::Millis{1});
+    bench.timers.advance(base::k_call_keepalive_deadline - base::Millis{1});
     bench.says("{}\n");
-    bench.timers.advance(base::k_call_word_deadline - base::Millis{1});
+    bench.timers.advance(base::k_call_keepalive_deadline - base::Millis{1});
     CHECK_FALSE(bench.seen.is_over());
     SECTION("before the reply") {}
     SECTION("behind it") {
         bench.says(k_reply);
-        bench.timers.advance(base::k_call_word_deadline - base::Millis{1});
+        bench.timers.advance(base::k_call_keepalive_deadline - base::Millis{1});
         bench.says(frame(FrameType::output, "x"));
-        bench.timers.advance(base::k_call_word_deadline - base::Millis{1});
+        bench.timers.advance(base::k_call_keepalive_deadline - base::Millis{1});
         CHECK_FALSE(bench.seen.is_over());
     }
     SECTION("when the input is complete") {
         bench.says("{\"ready\":true}\n");
-        bench.timers.advance(base::k_call_word_deadline * 3);
+        bench.timers.advance(base::k_call_keepalive_deadline * 3);
         CHECK_FALSE(bench.seen.is_over());
         bench.call->end_input();
     }
-    bench.timers.advance(base::k_call_word_deadline);
+    bench.timers.advance(base::k_call_keepalive_deadline);
     CHECK(bench.seen.has_failed_with(Errc::deadline_exceeded));
     CHECK(bench.timers.armed() == 0);
     bench.settle();
@@ -294,12 +294,12 @@ TEST_CASE("while nobody takes the bytes the guest is not given up, and has the w
     bench.says(k_reply + frame(FrameType::output, "a"));
     bench.seen.full = true;
     bench.says(frame(FrameType::output, "b"));
-    bench.timers.advance(base::k_call_word_deadline * 3 - base::Millis{1});
+    bench.timers.advance(base::k_call_keepalive_deadline * 3 - base::Millis{1});
     CHECK_FALSE(bench.seen.is_over());
     bench.seen.full = false;
     bench.call->resume();
     bench.settle();
-    bench.timers.advance(base::k_call_word_deadline - base::Millis{1});
+    bench.timers.advance(base::k_call_keepalive_deadline - base::Millis{1});
     CHECK_FALSE(bench.seen.is_over());
     bench.says(bridge::encode_exit({}));
     CHECK(bench.seen.ended);
@@ -339,7 +339,7 @@ TEST_CASE("a guest that does not read its input is given up") {
     const std::string piece(base::k_max_frame_bytes, 'x');
     while (bench.call->write(piece) != 0) {
     }
-    bench.timers.advance(base::k_call_word_deadline);
+    bench.timers.advance(base::k_call_keepalive_deadline);
     CHECK(bench.seen.has_failed_with(Errc::deadline_exceeded));
 }
 

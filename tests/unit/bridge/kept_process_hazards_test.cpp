@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "bridge/guest/kept_process.hpp"
+#include "bridge/guest/background_process.hpp"
 #include "kept_lab.hpp"
 
 namespace atl::test::kept_process_hazards_test {

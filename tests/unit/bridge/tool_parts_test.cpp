@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "bridge/guest/tools/glob_pattern.hpp"
-#include "bridge/guest/tools/read_book.hpp"
+#include "bridge/guest/tools/read_files.hpp"
 #include "bridge/guest/tools/search_output.hpp"
 #include "bridge/guest/tools/text_diff.hpp"
 #include "bridge/guest/tools/tool_arguments.hpp"
@@ -178,7 +178,7 @@ TEST_CASE("A path as it is shown means what it is shown for, and every other one
 }
 
 TEST_CASE("The book of what was read forgets the oldest") {
-    ReadBook book(2);
+    ReadFiles book(2);
     struct stat state {};
     state.st_ino = 7;
     book.note("a", state);

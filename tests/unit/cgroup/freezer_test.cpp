@@ -89,8 +89,8 @@ class Freezing {
         isolation::ChildPlan plan;
         plan.fds = {null.get(), write_end.get(), null.get()};
         plan.group_fd = group.clone_into_fd();
-        const auto stand_in = group.take_stand_in().value();
-        isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
+        const auto prepared = group.take_prepared_process().value();
+        isolation::Zygote* const zygote = isolation::Zygote::from(prepared.get());
         auto spawned =
             zygote ? zygote->become("/usr/bin/yes", {}, plan) : isolation::spawn("/usr/bin/yes", {}, plan);
         REQUIRE(spawned.has_value());

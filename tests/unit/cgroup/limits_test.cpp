@@ -224,8 +224,8 @@ TEST_CASE("limits: groups made ahead are given away once, and none is left at th
 TEST_CASE("limits: what cannot start says why on its own stderr", "[cgroup][v1]") {
     Host host(v1_only());
     const auto group = host.make(limits(64));
-    const auto stand_in = group->take_stand_in().value();
-    isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
+    const auto prepared = group->take_prepared_process().value();
+    isolation::Zygote* const zygote = isolation::Zygote::from(prepared.get());
     REQUIRE(zygote);
     int ends[2];
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);

@@ -72,8 +72,8 @@ class Watched {
         plan.fds = {null.get(), null.get(), null.get()};
         plan.group_fd = group->clone_into_fd();
         const std::vector<std::string> args{"-c", "PATH=/usr/bin:/bin\n" + script};
-        const auto stand_in = group->take_stand_in().value();
-        isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
+        const auto prepared = group->take_prepared_process().value();
+        isolation::Zygote* const zygote = isolation::Zygote::from(prepared.get());
         auto spawned =
             zygote ? zygote->become("/bin/sh", args, plan) : isolation::spawn("/bin/sh", args, plan);
         REQUIRE(spawned.has_value());

@@ -69,8 +69,8 @@ class Crowd {
         const std::string script = "PATH=/usr/bin:/bin; i=0; while [ $i -lt " + std::to_string(others) +
                                    " ]; do sleep 1000 & i=$((i+1)); done; wait";
         const std::vector<std::string> args{"-c", script};
-        const auto stand_in = group->take_stand_in().value();
-        isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
+        const auto prepared = group->take_prepared_process().value();
+        isolation::Zygote* const zygote = isolation::Zygote::from(prepared.get());
         auto spawned =
             zygote ? zygote->become("/bin/sh", args, plan) : isolation::spawn("/bin/sh", args, plan);
         REQUIRE(spawned.has_value());

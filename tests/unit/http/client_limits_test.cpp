@@ -28,7 +28,7 @@ LimitSubject subject(const ClientLimits& limits, const char* address, const std:
     Client client;
     client.address = parse_address(address);  // nothing for "unix"
     Principal principal;
-    principal.limited_as = key;
+    principal.limit_key = key;
     return limits.subject_of(limits.subject_of(client), principal);
 }
 

@@ -1,4 +1,4 @@
-#include "bridge/guest/leftovers.hpp"
+#include "bridge/guest/orphan_pipes.hpp"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -6,12 +6,12 @@
 
 namespace atl::guest {
 
-Leftovers::~Leftovers() {
+OrphanPipes::~OrphanPipes() {
     for (const Drain& drain : drains_)
         loop_.remove(drain.pipe.get());
 }
 
-void Leftovers::adopt(base::UniqueFd pipe) {
+void OrphanPipes::adopt(base::UniqueFd pipe) {
     if (drains_.size() == k_max_leftover_pipes)
         drop(&drains_.front());
     Drain& drain = drains_.emplace_back(*this, std::move(pipe));
@@ -19,12 +19,12 @@ void Leftovers::adopt(base::UniqueFd pipe) {
         drop(&drain);
 }
 
-void Leftovers::drop(const Drain* drain) {
+void OrphanPipes::drop(const Drain* drain) {
     loop_.remove(drain->pipe.get());
     drains_.remove_if([drain](const Drain& candidate) { return &candidate == drain; });
 }
 
-void Leftovers::Drain::on_ready(std::uint32_t) {
+void OrphanPipes::Drain::on_ready(std::uint32_t) {
     char nowhere[4096];
     const ssize_t size = read(pipe.get(), nowhere, sizeof nowhere);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))

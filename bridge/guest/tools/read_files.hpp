@@ -1,6 +1,6 @@
-// What the tools have shown of the workspace in this generation, so that an edit of a file that was not read,
-// or changed since, can be refused. The tools' own writes count as reads. Bounded: the oldest is forgotten,
-// and an edit then asks for another read. Pure.
+// The files that the tools have shown in this generation, so that an edit of a file that was not read, or
+// changed since, can be refused. The tools' own writes count as reads. Bounded: the oldest is forgotten, and
+// an edit then asks for another read. Pure.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,14 +13,14 @@
 
 namespace atl::guest {
 
-class ReadBook {
+class ReadFiles {
   public:
-    explicit ReadBook(std::size_t most) : most_(most) {}
+    explicit ReadFiles(std::size_t most) : most_(most) {}
 
     /// `path` was shown, or written, and is as `state` says.
     void note(const std::string& path, const struct stat& state);
-    /// Why `path`, which is now as `state` says, may not be edited: a clause such as "it was not read
-    /// before"; empty: it may.
+    /// The reason why `path`, which is now as `state` says, may not be edited: a clause such as "it was not
+    /// read before"; empty: it may be.
     std::string objection(const std::string& path, const struct stat& state) const;
 
   private:

@@ -1,4 +1,4 @@
-#include "bridge/guest/kept_process.hpp"
+#include "bridge/guest/background_process.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,13 +37,13 @@ std::int64_t wall_clock_ms() {
 
 }  // namespace
 
-KeptProcess::KeptProcess(Services& services, Spec spec)
+BackgroundProcess::BackgroundProcess(Services& services, Spec spec)
     : services_(services),
       spec_(std::move(spec)),
       started_ms_(wall_clock_ms()),
       input_(services.loop, [this](std::size_t bytes) { on_passed(bytes); }) {}
 
-KeptProcess::~KeptProcess() {
+BackgroundProcess::~BackgroundProcess() {
     services_.loop.cancel(timer_);
     services_.loop.cancel(patience_);
     pause(output_);
@@ -52,7 +52,7 @@ KeptProcess::~KeptProcess() {
         services_.children.forget(pid_);
 }
 
-ProgramRefusal KeptProcess::start(std::function<void()> on_end) {
+ProgramRefusal BackgroundProcess::start(std::function<void()> on_end) {
     ProgramRefusal refusal = launch();
     if (!refusal.error.empty())
         return refusal;
@@ -68,7 +68,7 @@ ProgramRefusal KeptProcess::start(std::function<void()> on_end) {
     return {};
 }
 
-ProgramRefusal KeptProcess::launch() {
+ProgramRefusal BackgroundProcess::launch() {
     SpawnRequest spawned;
     ProgramRefusal refusal = spec_.terminal ? launch_in_terminal(spawned) : launch_with_pipes(spawned);
     // What a start needs is not kept.
@@ -76,7 +76,7 @@ ProgramRefusal KeptProcess::launch() {
     return refusal;
 }
 
-ProgramRefusal KeptProcess::launch_in_terminal(SpawnRequest& spawned) {
+ProgramRefusal BackgroundProcess::launch_in_terminal(SpawnRequest& spawned) {
     Terminal terminal = open_terminal(*spec_.terminal);
     if (terminal.path.empty()) {
         const int why = errno;
@@ -93,7 +93,7 @@ ProgramRefusal KeptProcess::launch_in_terminal(SpawnRequest& spawned) {
     return run(spawned);
 }
 
-ProgramRefusal KeptProcess::launch_with_pipes(SpawnRequest& spawned) {
+ProgramRefusal BackgroundProcess::launch_with_pipes(SpawnRequest& spawned) {
     base::UniqueFd input;
     base::UniqueFd program_input;
     base::UniqueFd program_output;
@@ -111,7 +111,7 @@ ProgramRefusal KeptProcess::launch_with_pipes(SpawnRequest& spawned) {
     return run(spawned);
 }
 
-ProgramRefusal KeptProcess::run(SpawnRequest& spawned) {
+ProgramRefusal BackgroundProcess::run(SpawnRequest& spawned) {
     const pid_t pid = spawn_program(spawned, spec_.program);
     if (pid < 0)
         return program_refusal(-pid, spawn_error(spawned, -pid));
@@ -119,7 +119,7 @@ ProgramRefusal KeptProcess::run(SpawnRequest& spawned) {
     return {};
 }
 
-bool KeptProcess::attach(Connection& connection, std::uint64_t after, Attachment::Use use) {
+bool BackgroundProcess::attach(Connection& connection, std::uint64_t after, Attachment::Use use) {
     attachments_.remove_if([](const Attachment& one) { return one.is_over(); });
     if (attachments_.size() >= base::k_max_process_followers)
         return false;
@@ -132,12 +132,12 @@ bool KeptProcess::attach(Connection& connection, std::uint64_t after, Attachment
     return true;
 }
 
-std::size_t KeptProcess::followers() const {
+std::size_t BackgroundProcess::followers() const {
     return static_cast<std::size_t>(std::count_if(attachments_.begin(), attachments_.end(),
                                                   [](const Attachment& one) { return !one.is_over(); }));
 }
 
-bool KeptProcess::signal(int number) {
+bool BackgroundProcess::signal(int number) {
     if (ending_)
         return false;
     if (number == SIGKILL) {
@@ -152,13 +152,13 @@ bool KeptProcess::signal(int number) {
 }
 
 /// Or its own group.
-pid_t KeptProcess::foreground_group() const {
+pid_t BackgroundProcess::foreground_group() const {
     const pid_t foreground = spec_.terminal && output_.fd ? tcgetpgrp(output_.fd.get()) : -1;
     return foreground > 1 ? foreground : pid_;
 }
 
 // The jobs of a shell have groups of their own. Precondition: it has not been reaped.
-void KeptProcess::signal_all(int number) {
+void BackgroundProcess::signal_all(int number) {
     kill(-pid_, number);
     const pid_t foreground = foreground_group();
     if (foreground != pid_)
@@ -166,14 +166,14 @@ void KeptProcess::signal_all(int number) {
     signal_session(pid_, foreground, number);
 }
 
-bool KeptProcess::resize(const TerminalSize& size) {
+bool BackgroundProcess::resize(const TerminalSize& size) {
     if (!spec_.terminal || ending_ || !output_.fd)
         return false;
     spec_.terminal = size;
     return resize_terminal(output_.fd.get(), size);
 }
 
-void KeptProcess::write_input(Attachment& by, std::string_view bytes) {
+void BackgroundProcess::write_input(Attachment& by, std::string_view bytes) {
     if (bytes.empty() || !takes_input())
         return by.on_passed(bytes.size());
     if (waiting_.empty() || waiting_.back().from != &by)
@@ -182,7 +182,7 @@ void KeptProcess::write_input(Attachment& by, std::string_view bytes) {
     input_.write(bytes);
 }
 
-void KeptProcess::on_passed(std::size_t bytes) {
+void BackgroundProcess::on_passed(std::size_t bytes) {
     while (bytes > 0) {
         Waiting& first = waiting_.front();
         const std::size_t passed = std::min(bytes, first.bytes);
@@ -195,7 +195,7 @@ void KeptProcess::on_passed(std::size_t bytes) {
     }
 }
 
-void KeptProcess::leave_input(const Attachment& who) {
+void BackgroundProcess::leave_input(const Attachment& who) {
     std::size_t room = base::k_left_input_bytes;
     for (const Waiting& one : waiting_)
         room -= one.from == nullptr ? one.bytes : 0;
@@ -217,12 +217,12 @@ void KeptProcess::leave_input(const Attachment& who) {
     waiting_ = std::move(left);
 }
 
-void KeptProcess::end_input() {
+void BackgroundProcess::end_input() {
     if (!spec_.terminal)
         input_.end();
 }
 
-std::string KeptProcess::line() const {
+std::string BackgroundProcess::line() const {
     std::string line = "{\"id\":";
     base::append_json_string(line, spec_.id);
     line.append(",").append(spec_.described);
@@ -238,7 +238,7 @@ std::string KeptProcess::line() const {
     return line + "}\n";
 }
 
-void KeptProcess::on_output(Output& output) {
+void BackgroundProcess::on_output(Output& output) {
     const ssize_t size = read_some(output, k_kept_read_bytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -257,7 +257,7 @@ void KeptProcess::on_output(Output& output) {
 }
 
 /// One read into the ring; returns what read(2) did.
-ssize_t KeptProcess::read_some(Output& output, std::size_t limit_bytes) {
+ssize_t BackgroundProcess::read_some(Output& output, std::size_t limit_bytes) {
     const auto buffer = std::make_unique_for_overwrite<char[]>(k_kept_read_bytes);
     const ssize_t size = read(output.fd.get(), buffer.get(), std::min(limit_bytes, k_kept_read_bytes));
     if (size > 0)
@@ -265,25 +265,25 @@ ssize_t KeptProcess::read_some(Output& output, std::size_t limit_bytes) {
     return size;
 }
 
-void KeptProcess::listen(Output& output) {
+void BackgroundProcess::listen(Output& output) {
     if (!output.listening && output.fd)
         output.listening = services_.loop.add(output.fd.get(), EPOLLIN, output);
 }
 
 // Out of the loop altogether: epoll reports a hang-up also to those who wait for nothing.
-void KeptProcess::pause(Output& output) {
+void BackgroundProcess::pause(Output& output) {
     if (output.listening)
         services_.loop.remove(output.fd.get());
     output.listening = false;
 }
 
-bool KeptProcess::must_wait() const {
+bool BackgroundProcess::must_wait() const {
     return std::any_of(attachments_.begin(), attachments_.end(), [](const Attachment& one) {
         return one.would_lose(k_kept_read_bytes + k_drained_bytes);
     });
 }
 
-void KeptProcess::wait_for_readers() {
+void BackgroundProcess::wait_for_readers() {
     pause(output_);
     pause(error_);
     services_.loop.cancel(std::exchange(patience_, 0));
@@ -296,18 +296,18 @@ void KeptProcess::wait_for_readers() {
     });
 }
 
-void KeptProcess::on_read() {
+void BackgroundProcess::on_read() {
     if (patience_ != 0 && !must_wait())
         stop_waiting();
 }
 
-void KeptProcess::stop_waiting() {
+void BackgroundProcess::stop_waiting() {
     services_.loop.cancel(std::exchange(patience_, 0));
     listen(output_);
     listen(error_);
 }
 
-void KeptProcess::escalate(int signal_number) {
+void BackgroundProcess::escalate(int signal_number) {
     killed_ = true;
     signal_all(signal_number);
     services_.loop.cancel(std::exchange(timer_, 0));
@@ -317,7 +317,7 @@ void KeptProcess::escalate(int signal_number) {
 
 // The zombie still holds its number, so the session can be signalled for certain: what a program left behind
 // that had to be ended ends as well.
-void KeptProcess::on_exit(const Ending& ending) {
+void BackgroundProcess::on_exit(const Ending& ending) {
     if (killed_)
         signal_all(SIGKILL);
     ending_ = ending;
@@ -331,7 +331,7 @@ void KeptProcess::on_exit(const Ending& ending) {
 
 // Readers for whose sake nothing is read are waited for first; so is output that still comes; both for a
 // while: what is left in the background may write for ever.
-void KeptProcess::await_output() {
+void BackgroundProcess::await_output() {
     timer_ = services_.loop.arm(k_output_grace, [this, seen = ring_.end()] {
         timer_ = 0;
         const bool comes = ring_.end() != seen && ++output_waits_ < k_most_output_waits;
@@ -340,7 +340,7 @@ void KeptProcess::await_output() {
     });
 }
 
-void KeptProcess::finish() {
+void BackgroundProcess::finish() {
     services_.loop.cancel(std::exchange(timer_, 0));
     services_.loop.cancel(std::exchange(patience_, 0));
     for (Output* output : {&output_, &error_}) {
@@ -348,7 +348,7 @@ void KeptProcess::finish() {
         drain(*output);
         // Closing a terminal hangs it up; a pipe that others hold is read to nowhere.
         if (output->fd && !spec_.terminal)
-            services_.leftovers.adopt(std::move(output->fd));
+            services_.orphan_pipes.adopt(std::move(output->fd));
         output->fd.reset();
     }
     const auto number = static_cast<std::uint8_t>(ending_->code);
@@ -360,7 +360,7 @@ void KeptProcess::finish() {
 }
 
 /// Takes what is there now, and no more: others may write on for ever.
-void KeptProcess::drain(Output& output) {
+void BackgroundProcess::drain(Output& output) {
     // A terminal does not tell what waits behind its line discipline.
     int left_bytes = k_drained_bytes;
     if (!output.fd || (!spec_.terminal && ioctl(output.fd.get(), FIONREAD, &left_bytes) != 0))
@@ -373,7 +373,7 @@ void KeptProcess::drain(Output& output) {
     }
 }
 
-Attachment::Attachment(KeptProcess& process, Loop& loop, Connection& connection, std::uint64_t offset,
+Attachment::Attachment(BackgroundProcess& process, Loop& loop, Connection& connection, std::uint64_t offset,
                        Use use)
     : FrameUser(connection),
       process_(process),
@@ -426,7 +426,7 @@ void Attachment::send_exit() {
 }
 
 /// False: nothing that the host may send.
-bool Attachment::obey(const bridge::Frame& frame) {
+bool Attachment::handle(const bridge::Frame& frame) {
     switch (frame.type) {
         case bridge::FrameType::input:
             return pass_on(frame.bytes);

@@ -1,4 +1,4 @@
-#include "bridge/guest/tools/read_book.hpp"
+#include "bridge/guest/tools/read_files.hpp"
 
 namespace atl::guest {
 namespace {
@@ -9,12 +9,12 @@ std::int64_t nanoseconds(const timespec& time) {
 
 }  // namespace
 
-ReadBook::State ReadBook::state_of(const struct stat& state) {
+ReadFiles::State ReadFiles::state_of(const struct stat& state) {
     return {state.st_dev, state.st_ino, static_cast<std::uint64_t>(state.st_size), nanoseconds(state.st_mtim),
             nanoseconds(state.st_ctim)};
 }
 
-void ReadBook::note(const std::string& path, const struct stat& state) {
+void ReadFiles::note(const std::string& path, const struct stat& state) {
     const auto known = entries_.find(path);
     if (known != entries_.end()) {
         known->second.state = state_of(state);
@@ -29,7 +29,7 @@ void ReadBook::note(const std::string& path, const struct stat& state) {
     entries_.emplace(path, Entry{state_of(state), std::prev(ages_.end())});
 }
 
-std::string ReadBook::objection(const std::string& path, const struct stat& state) const {
+std::string ReadFiles::objection(const std::string& path, const struct stat& state) const {
     const auto known = entries_.find(path);
     if (known == entries_.end())
         return "it was not read since the sandbox was started";

@@ -13,12 +13,12 @@ namespace atl::guest {
 /// Beyond this many the oldest pipe is closed.
 inline constexpr std::size_t k_max_leftover_pipes = 128;
 
-class Leftovers {
+class OrphanPipes {
   public:
-    explicit Leftovers(Loop& loop) : loop_(loop) {}
-    ~Leftovers();
-    Leftovers(const Leftovers&) = delete;
-    Leftovers& operator=(const Leftovers&) = delete;
+    explicit OrphanPipes(Loop& loop) : loop_(loop) {}
+    ~OrphanPipes();
+    OrphanPipes(const OrphanPipes&) = delete;
+    OrphanPipes& operator=(const OrphanPipes&) = delete;
 
     /// Takes the nonblocking read end of a pipe; it must not be in the loop any more.
     void adopt(base::UniqueFd pipe);
@@ -26,9 +26,9 @@ class Leftovers {
 
   private:
     struct Drain final : FdHandler {
-        Drain(Leftovers& in_owner, base::UniqueFd in_pipe) : owner(in_owner), pipe(std::move(in_pipe)) {}
+        Drain(OrphanPipes& in_owner, base::UniqueFd in_pipe) : owner(in_owner), pipe(std::move(in_pipe)) {}
         void on_ready(std::uint32_t events) override;
-        Leftovers& owner;
+        OrphanPipes& owner;
         base::UniqueFd pipe;
     };
 

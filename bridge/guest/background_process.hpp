@@ -1,9 +1,9 @@
 // A process that outlives the connection that started it: its group, its pipes or its terminal, the last of
-// its output, who follows it, its end. Output is always read, so that the program never blocks for long: who
-// follows is waited for while the ring holds what is still missing to him, and for k_reader_patience beyond
-// that. What is given for stdin waits in the order in which it came, whoever gave it; of those who have gone
-// it waits up to k_left_input_bytes. Not here: how many there are and how long an ended one is kept
-// (process_table.hpp).
+// its output, its followers, its end. Output is always read, so that the program never blocks for long: the
+// process waits for a follower while the ring holds what that one still lacks, and for k_reader_patience
+// beyond that. Input for stdin is passed on in the order in which it came, from all connections; input of
+// connections that have gone waits up to k_left_input_bytes. Not here: the bound of their number and the time
+// that an ended one is kept (process_table.hpp).
 #pragma once
 
 #include <deque>
@@ -23,14 +23,14 @@ namespace atl::guest {
 
 /// Output that is kept of a process.
 inline constexpr std::size_t k_kept_output_bytes = base::k_kept_output_bytes;
-/// How long a program waits for a reader that takes nothing.
+/// The time that a program waits for a reader that takes nothing.
 inline constexpr Millis k_reader_patience{2000};
 
-class KeptProcess;
+class BackgroundProcess;
 
-/// One host connection that follows a kept process: output from an offset on, as fast as the host reads; then
-/// the exit; input and signals from the host. Closing it ends nothing; what the host had sent for stdin is
-/// still passed on.
+/// A host connection that follows a background process: output from an offset on, as fast as the host reads;
+/// then the exit; input and signals from the host. Closing it ends nothing; what the host had sent for stdin
+/// is still passed on.
 class Attachment final : public FrameUser {
   public:
     /// feed: no output is sent, only the exit.
@@ -38,14 +38,14 @@ class Attachment final : public FrameUser {
 
     /// `process` outlives this; `connection` does, or says on_closed(). Output goes on at `offset`, the
     /// number of bytes that the host has.
-    Attachment(KeptProcess& process, Loop& loop, Connection& connection, std::uint64_t offset, Use use);
+    Attachment(BackgroundProcess& process, Loop& loop, Connection& connection, std::uint64_t offset, Use use);
     ~Attachment();
     Attachment(const Attachment&) = delete;
     Attachment& operator=(const Attachment&) = delete;
 
     /// Sends what the host does not have yet, within what the connection wants; behind it the exit.
     void pump();
-    /// Whether reading so many bytes more would drop some that this one waits for.
+    /// True where reading so many bytes more would drop some that this one waits for.
     bool would_lose(std::uint64_t bytes) const;
     /// It is not waited for any more until it has caught up.
     void give_up() noexcept { slow_ = true; }
@@ -57,18 +57,18 @@ class Attachment final : public FrameUser {
   private:
     void on_drained(Connection& connection) override;
     void on_closed(Connection& connection) override;
-    bool obey(const bridge::Frame& frame) override;
+    bool handle(const bridge::Frame& frame) override;
     bool pass_on(std::string_view bytes);
     void send_exit();
 
-    KeptProcess& process_;
+    BackgroundProcess& process_;
     const Use use_;
     std::uint64_t offset_;  // of the next byte to send
     bool slow_ = false;
     InputWindow window_;
 };
 
-class KeptProcess {
+class BackgroundProcess {
   public:
     struct Spec {
         std::string id;
@@ -77,10 +77,10 @@ class KeptProcess {
         std::optional<TerminalSize> terminal;
     };
 
-    KeptProcess(Services& services, Spec spec);
-    ~KeptProcess();
-    KeptProcess(const KeptProcess&) = delete;
-    KeptProcess& operator=(const KeptProcess&) = delete;
+    BackgroundProcess(Services& services, Spec spec);
+    ~BackgroundProcess();
+    BackgroundProcess(const BackgroundProcess&) = delete;
+    BackgroundProcess& operator=(const BackgroundProcess&) = delete;
 
     /// `on_end` is called once, when the program has ended and its output is complete; it does not destroy
     /// this. With a refusal nothing of that happens.
@@ -89,17 +89,17 @@ class KeptProcess {
     /// many follow it already.
     bool attach(Connection& connection, std::uint64_t after, Attachment::Use use);
 
-    /// To its group, and to the foreground group of its terminal; SIGKILL to its whole session. False: it has
-    /// ended.
+    /// Signals its group and the foreground group of its terminal; SIGKILL goes to its whole session. False:
+    /// it has ended.
     bool signal(int number);
     /// False: it has no terminal, or has ended.
     bool resize(const TerminalSize& size);
-    /// Whether it has a stdin that is not at its end.
+    /// True while it has a stdin that is not at its end.
     bool takes_input() const noexcept { return input_.is_open(); }
     void write_input(Attachment& by, std::string_view bytes);
     /// End of file behind all that was written. Nothing happens to a terminal.
     void end_input();
-    /// What `who` wrote waits for nobody any more, and only within the bound.
+    /// Keeps at most k_left_input_bytes of input from a client that left.
     void leave_input(const Attachment& who);
 
     const std::string& id() const noexcept { return spec_.id; }
@@ -121,9 +121,10 @@ class KeptProcess {
   private:
     /// The read end of stdout or stderr, or the master of the terminal.
     struct Output final : FdHandler {
-        Output(KeptProcess& in_process, bridge::FrameType in_type) : process(in_process), type(in_type) {}
+        Output(BackgroundProcess& in_process, bridge::FrameType in_type)
+            : process(in_process), type(in_type) {}
         void on_ready(std::uint32_t) override { process.on_output(*this); }
-        KeptProcess& process;
+        BackgroundProcess& process;
         const bridge::FrameType type;
         base::UniqueFd fd;
         bool listening = false;

@@ -1,4 +1,4 @@
-#include "bridge/guest/files/given_up.hpp"
+#include "bridge/guest/files/abandoned_copies.hpp"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,15 +8,15 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t k_given_up_at_once = 200;
+constexpr std::size_t k_abandoned_at_once = 200;
 // Of one tree. A process that fills it meanwhile does not keep the guest at work for ever.
-constexpr std::size_t k_most_given_up = 1'000'000;
-static_assert(k_most_given_up % k_given_up_at_once == 0);
-constexpr std::size_t k_most_given_up_trees = 16;
+constexpr std::size_t k_most_abandoned_entries = 1'000'000;
+static_assert(k_most_abandoned_entries % k_abandoned_at_once == 0);
+constexpr std::size_t k_most_abandoned_copies = 16;
 
 }  // namespace
 
-void GivenUpTrees::take(int folder, std::string name) {
+void AbandonedCopies::take(int folder, std::string name) {
     base::UniqueFd kept(open(workspace_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     // Not from a mount inside the workspace, and not what its owner may not write to.
     if (!kept || renameat(folder, name.c_str(), kept.get(), name.c_str()) != 0)
@@ -28,19 +28,19 @@ void GivenUpTrees::take(int folder, std::string name) {
         step();
 }
 
-bool GivenUpTrees::is_full() const noexcept {
-    return trees_.size() >= k_most_given_up_trees;
+bool AbandonedCopies::is_full() const noexcept {
+    return trees_.size() >= k_most_abandoned_copies;
 }
 
-void GivenUpTrees::step() {
+void AbandonedCopies::step() {
     timer_ = 0;
     if (!remover_) {
         remover_.emplace();
         remover_->begin(trees_.front().folder.get(), trees_.front().name);
-        left_ = k_most_given_up;
+        left_ = k_most_abandoned_entries;
     }
-    left_ -= k_given_up_at_once;
-    if (!remover_->step(k_given_up_at_once) || left_ == 0) {
+    left_ -= k_abandoned_at_once;
+    if (!remover_->step(k_abandoned_at_once) || left_ == 0) {
         remover_.reset();
         trees_.pop_front();
     }
