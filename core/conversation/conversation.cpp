@@ -149,9 +149,8 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     if (!metadata)
         return refuse(reply, metadata.error());
     record_.metadata = std::move(*metadata);
-    record_.title = patch.title.value_or(record_.title);
+    patch.apply_to(record_);
     record_.tools.read_before_edit = patch.read_before_edit.value_or(record_.tools.read_before_edit);
-    record_.idle_seconds = patch.idle_seconds.value_or(record_.idle_seconds);
     record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
         sandbox_record_.limits = limits;

@@ -237,10 +237,9 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     if (!preview_ports_.reserve(*made))
         reply = warn_of_ports(made->id, std::move(reply));
     record.key = ++last_key_;
-    record.title = std::move(request.title).value_or("");
+    request.apply_to(record);
     record.metadata = std::move(request.metadata);
     record.tools = request.tools;
-    record.idle_seconds = request.idle_seconds.value_or(0);
     record.ttl_seconds = request.ttl_seconds.value_or(0);
     record.created_at = record.last_active_at = context_.clock.wall_now();
     record.sandbox_id = made->id;

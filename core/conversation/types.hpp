@@ -13,6 +13,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/conversation/field_table.hpp"
 #include "core/sandbox/operations.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -105,11 +106,10 @@ struct KeptProcess {
 };
 
 /// What a create request says, already checked by the HTTP layer for form only.
-struct CreateRequest {
+struct CreateRequest : FieldChanges {
     std::string idempotency_key;  // empty: none; senders that are strangers to each other have different ones
     std::string fingerprint;      // with a key: all that the request asks for, as text
     std::string agent;            // empty: the server's default
-    std::optional<std::string> title;
     std::optional<std::string> user_id;
     std::string made_by;          // the key of the request; empty: the server's own
     std::string metadata = "{}";  // the text of a JSON object
@@ -118,37 +118,31 @@ struct CreateRequest {
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
     sandbox::PreviewSettings preview;
     ToolSettings tools;
-    std::optional<std::uint32_t> idle_seconds;
     std::optional<std::uint32_t> ttl_seconds;
 };
 
-/// What a PATCH changes; an empty optional leaves the field alone, an empty title removes it, 0 seconds
-/// switches a timer off.
-struct PatchRequest {
-    std::optional<std::string> title;
+/// The changes of a PATCH; an empty optional leaves the field alone, 0 seconds switches a timer off.
+struct PatchRequest : FieldChanges {
     std::optional<std::string> metadata;  // a merge patch (RFC 7396), the text of a JSON object
     std::optional<sandbox::LimitChanges> limits;
     sandbox::PreviewChanges preview;
     std::optional<bool> read_before_edit;
-    std::optional<std::uint32_t> idle_seconds;
     std::optional<std::uint32_t> ttl_seconds;
 };
 
-/// What is kept of a conversation from start to start of the server.
-struct Record {
+/// A conversation as it is kept from start to start of the server.
+struct Record : ClientFields {
     std::int64_t key = 0;  // the store's own number, never told
     std::string id;
     std::string agent;
     std::optional<std::string> user_id;
     std::string made_by;  // as in CreateRequest
-    std::string title;    // empty: none
     std::string metadata = "{}";
     std::string sandbox_id;
     Status status = Status::starting;
     PauseReason reason = PauseReason::none;
     ToolSettings tools;
-    std::uint32_t idle_seconds = 0;  // 0: none
-    std::uint32_t ttl_seconds = 0;   // 0: none
+    std::uint32_t ttl_seconds = 0;  // 0: none
     base::WallTime created_at{};
     base::WallTime last_active_at{};
     std::uint64_t first_seq = 1;

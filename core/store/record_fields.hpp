@@ -2,8 +2,9 @@
 // record_text.hpp makes SQL, rows, JSON objects and JSON arrays of them. Internal to core/store and to
 // atoll-helper.
 //
-// A new stored field is a member of its record and a line here: rows from before it lack the member of
-// `rest`, and keep the record's default.
+// A new stored field is a member of its record and a line here, or a row of a table of fields
+// (core/conversation/field_table.hpp): rows from before it lack the member of `rest`, and keep the record's
+// default.
 #pragma once
 
 #include <concepts>
@@ -63,9 +64,8 @@ void each_field(A<conversation::Record> auto& record, auto&& visit) {
     visit({"last_seq", in_id}, record.last_seq);
     visit({"create_key", unlisted}, record.create_key);
     visit({"create_digest", unlisted}, record.create_digest);
-    visit({"title"}, record.title);
+    conversation::each_client_field([&](const auto& field) { visit({field.api}, record.*field.value); });
     visit({"madeBy"}, record.made_by);
-    visit({"idleSeconds"}, record.idle_seconds);
     visit({"readBeforeEdit"}, record.tools.read_before_edit);
 }
 

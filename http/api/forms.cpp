@@ -81,6 +81,18 @@ std::optional<std::string> read_text(ObjectReader& reader, std::string_view name
     return text;
 }
 
+/// The meaning of null for a text.
+enum class Null : bool { refused, removes };
+
+void read_fields(ObjectReader& reader, conversation::FieldChanges& changes, Null null) {
+    for (const auto& field : conversation::k_text_fields)
+        changes.*field.change = null == Null::removes && reader.is_null(field.api)
+                                    ? std::string()
+                                    : read_text(reader, field.api, field.most);
+    for (const auto& field : conversation::k_seconds_fields)
+        changes.*field.change = read_u32(reader, field.api, k_seconds_range);
+}
+
 std::string read_parts(ObjectReader& reader, const Json& parts) {
     std::string content;
     std::size_t index = 0;
@@ -148,7 +160,7 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body,
     ObjectReader reader(body);
     conversation::CreateRequest request;
     request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
-    request.title = read_text(reader, "title", base::k_max_title_bytes);
+    read_fields(reader, request, Null::refused);
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
@@ -158,7 +170,6 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body,
     request.network = read_network(reader);
     request.preview = read_preview(reader).applied_to({});
     request.tools.read_before_edit = read_tools(reader).value_or(false);
-    request.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
@@ -169,13 +180,11 @@ base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
                                                          const sandbox::LimitChanges& ceilings) {
     ObjectReader reader(body);
     conversation::PatchRequest form;
-    form.title =
-        reader.is_null("title") ? std::string() : read_text(reader, "title", base::k_max_title_bytes);
+    read_fields(reader, form, Null::removes);
     form.metadata = read_metadata(reader);
     form.limits = read_limits(reader, ceilings);
     form.preview = read_preview(reader);
     form.read_before_edit = read_tools(reader);
-    form.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();

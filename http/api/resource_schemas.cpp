@@ -90,38 +90,40 @@ void add_parts(Schema& out) {
 }
 
 Schema conversation() {
-    return object(Members::required,
-                  {{"id", "Its id: 20 small letters and digits.", text()},
-                   {"title", "Its title; null: it has none.", nullable_text()},
-                   {"agent", "The agent that answers.", text()},
-                   {"status", "Whether it runs.", ref("ConversationStatus")},
-                   {"statusReason", "Why it is paused.", ref("StatusReason")},
-                   {"userId", "The user of your product that it belongs to; null: none.", nullable_text()},
-                   {"sandboxId", "The id of its sandbox, which it keeps for life.", text()},
-                   generation(),
-                   {"sandboxStatus", "The status of its sandbox.", ref("SandboxStatus")},
-                   {"sandboxCreatedAt", "When its sandbox was created.", time()},
-                   public_url(),
-                   open_ports(),
-                   {"openTurn", "The turn that is open.", ref("OpenTurn")},
-                   limits(),
-                   network(),
-                   preview(),
-                   {"tools", "How the filesystem tools work in its sandbox.", ref("ToolSettings")},
-                   metadata(),
-                   {"idleSeconds", "Seconds without a turn after which it is paused; 0: never.",
-                    integer(k_seconds_range)},
-                   {"ttlSeconds", "Seconds from its creation after which it is ended; 0: never.",
-                    integer(k_seconds_range)},
-                   {"createdAt", "When it was created.", time()},
-                   {"lastActiveAt", "When its last message came, or else when it was created.", time()},
-                   {"logEpoch",
-                    "A short word: another one begins when the log is no continuation of what clients have "
-                    "seen, as after a restored backup.",
-                    text()},
-                   {"firstSeq", "The number of the first event that the log still has.", counter()},
-                   {"lastSeq", "The number of the last event.", counter()},
-                   enforcement()});
+    std::vector<Property> properties{
+        {"id", "Its id: 20 small letters and digits.", text()},
+        {"agent", "The agent that answers.", text()},
+        {"status", "Whether it runs.", ref("ConversationStatus")},
+        {"statusReason", "Why it is paused.", ref("StatusReason")},
+        {"userId", "The user of your product that it belongs to; null: none.", nullable_text()},
+        {"sandboxId", "The id of its sandbox, which it keeps for life.", text()},
+        generation(),
+        {"sandboxStatus", "The status of its sandbox.", ref("SandboxStatus")},
+        {"sandboxCreatedAt", "When its sandbox was created.", time()},
+        public_url(),
+        open_ports(),
+        {"openTurn", "The turn that is open.", ref("OpenTurn")},
+        limits(),
+        network(),
+        preview(),
+        {"tools", "How the filesystem tools work in its sandbox.", ref("ToolSettings")},
+        metadata(),
+        {"ttlSeconds", "Seconds from its creation after which it is ended; 0: never.",
+         integer(k_seconds_range)},
+        {"createdAt", "When it was created.", time()},
+        {"lastActiveAt", "When its last message came, or else when it was created.", time()},
+        {"logEpoch",
+         "A short word: another one begins when the log is no continuation of what clients have "
+         "seen, as after a restored backup.",
+         text()},
+        {"firstSeq", "The number of the first event that the log still has.", counter()},
+        {"lastSeq", "The number of the last event.", counter()},
+        enforcement()};
+    for (const auto& field : conversation::k_text_fields)
+        properties.push_back({std::string(field.api), std::string(field.means), nullable_text()});
+    for (const auto& field : conversation::k_seconds_fields)
+        properties.push_back({std::string(field.api), std::string(field.means), integer(k_seconds_range)});
+    return object(Members::required, properties);
 }
 
 Schema sandbox() {

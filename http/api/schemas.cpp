@@ -41,9 +41,22 @@ Property preview_schema() {
 Property tools() {
     return {"tools", "How the filesystem tools work in its sandbox.", ref("ToolChanges")};
 }
-Property idle_seconds() {
-    return {"idleSeconds", "Seconds without a turn after which it is paused; 0: never.",
-            integer(k_seconds_range)};
+enum class FieldUse : bool { make, patch };
+
+/// `properties`, and behind them the fields that clients set.
+std::vector<Property> with_fields(std::vector<Property> properties, FieldUse use) {
+    const auto means = [use](const auto& field) {
+        return std::string(use == FieldUse::make ? field.at_make : field.at_patch);
+    };
+    for (const auto& field : conversation::k_text_fields) {
+        Schema text = text_up_to(field.most);
+        if (use == FieldUse::patch)
+            text["type"] = {"string", "null"};
+        properties.push_back({std::string(field.api), means(field), std::move(text)});
+    }
+    for (const auto& field : conversation::k_seconds_fields)
+        properties.push_back({std::string(field.api), means(field), integer(k_seconds_range)});
+    return properties;
 }
 Property ttl_seconds() {
     return {"ttlSeconds", "Seconds after which it is ended and its workspace removed; 0: never.",
@@ -60,18 +73,17 @@ void add_creates(Schema& out) {
         "How the filesystem tools are to work; what is not named stays.");
     out["CreateConversation"] = described(
         object(Members::optional,
-               {{"agent", "The agent that answers; the server's default unless it is named.",
-                 text_up_to(k_max_agent_name_bytes)},
-                {"title", "A title for lists, at most 512 bytes.", text_up_to(base::k_max_title_bytes)},
-                user_id(),
-                metadata_schema(),
-                environment_of_all(),
-                limit_changes(),
-                network_schema(),
-                preview_schema(),
-                tools(),
-                idle_seconds(),
-                ttl_seconds()}),
+               with_fields({{"agent", "The agent that answers; the server's default unless it is named.",
+                             text_up_to(k_max_agent_name_bytes)},
+                            user_id(),
+                            metadata_schema(),
+                            environment_of_all(),
+                            limit_changes(),
+                            network_schema(),
+                            preview_schema(),
+                            tools(),
+                            ttl_seconds()},
+                           FieldUse::make)),
         "A new conversation. An empty body takes all defaults.");
     out["CreateSandbox"] = described(
         object(Members::optional, {user_id(), metadata_schema(), environment_of_all(), limit_changes(),
@@ -80,19 +92,17 @@ void add_creates(Schema& out) {
 }
 
 void add_changes(Schema& out) {
-    Schema title = text_up_to(base::k_max_title_bytes);
-    title["type"] = {"string", "null"};
     out["PatchConversation"] = described(
         object(Members::optional,
-               {{"title", "A new title, at most 512 bytes; null removes it.", std::move(title)},
-                {"metadata",
-                 "A merge patch (RFC 7396): a member that is null is removed, one that is not named stays.",
-                 any_object()},
-                limit_changes(),
-                preview_schema(),
-                tools(),
-                idle_seconds(),
-                ttl_seconds()}),
+               with_fields({{"metadata",
+                             "A merge patch (RFC 7396): a member that is null is removed, one that is not "
+                             "named stays.",
+                             any_object()},
+                            limit_changes(),
+                            preview_schema(),
+                            tools(),
+                            ttl_seconds()},
+                           FieldUse::patch)),
         "The members to change; what is not named stays.");
     out["PatchSandbox"] =
         described(object(Members::optional, {limit_changes(), preview_schema(), ttl_seconds()}),

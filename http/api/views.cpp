@@ -85,7 +85,8 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     const auto& record = view.record;
     json.begin_object();
     json.key("id").string(record.id);
-    write_text_or_null(json.key("title"), record.title);
+    for (const auto& field : conversation::k_text_fields)
+        write_text_or_null(json.key(field.api), record.*field.value);
     json.key("agent").string(record.agent);
     json.key("status").string(to_string(record.status));
     write_text_or_null(json.key("statusReason"), to_string(record.reason));
@@ -106,7 +107,8 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     json.key("tools").begin_object().key("readBeforeEdit");
     json.raw(record.tools.read_before_edit ? "true" : "false").end_object();
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
-    json.key("idleSeconds").number(record.idle_seconds);
+    for (const auto& field : conversation::k_seconds_fields)
+        json.key(field.api).number(record.*field.value);
     json.key("ttlSeconds").number(record.ttl_seconds);
     json.key("createdAt").string(base::rfc3339(record.created_at));
     json.key("lastActiveAt").string(base::rfc3339(record.last_active_at));
