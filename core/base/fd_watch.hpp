@@ -1,4 +1,4 @@
-// One descriptor in the reactor: owned here, waited for here (pidfds, pipes, cgroup.events). A callback is
+// A descriptor in the reactor: owned here, waited for here (pidfds, pipes, cgroup.events). A callback is
 // called at most once a wait, from the loop, and never after the watch has been stopped or destroyed.
 // Not here: reading.
 #pragma once
@@ -24,7 +24,7 @@ class FdWatch {
     FdWatch& operator=(const FdWatch&) = delete;
 
     const UniqueFd& fd() const noexcept { return fd_; }
-    /// One wait at a time. `ready` is dropped uncalled when the watch is stopped.
+    /// Waits, once at a time. `ready` is dropped uncalled when the watch is stopped.
     void wait(Event event, std::function<void()> ready);
     /// Ends the wait; the descriptor stays open.
     void stop();

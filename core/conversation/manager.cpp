@@ -410,9 +410,8 @@ void Manager::resume(const std::string& id, Reply<View> reply) {
 /// sandbox is being removed, too, in whatever step of that its conversation is.
 void Manager::with_owner(const std::string& sandbox_id, Residents::Found call) {
     const auto call_with = [call](const Result<Conversation*>& owner) {
-        if (owner && (*owner == nullptr || (*owner)->is_erasing()))
-            return call(Error(Errc::not_found, "there is no such sandbox"));
-        call(owner);
+        const bool is_gone = owner && (*owner == nullptr || (*owner)->is_erasing());
+        call(is_gone ? Result<Conversation*>(Error(Errc::not_found, "there is no such sandbox")) : owner);
     };
     if (Conversation* const loaded = residents_.find_by_sandbox(sandbox_id))
         return call_with(loaded);

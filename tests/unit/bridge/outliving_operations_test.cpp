@@ -1,4 +1,4 @@
-// What Operations made, once they or the whole generation are gone.
+// Operations under way, once their maker or the whole generation is gone.
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>

@@ -60,7 +60,7 @@ struct PausedHouse : test::House {
     std::optional<Result<void>> removed;
 };
 
-/// What an exec with a user's key asks: the guard of its route, then for a lease. Each step is its own turn
+/// The questions of an exec with a user's key: the guard of its route, then for a lease. Each step is its own turn
 /// of the loop.
 struct AskedExec {
     explicit AskedExec(PausedHouse& in_house) : house(in_house) {
