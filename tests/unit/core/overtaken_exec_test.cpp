@@ -60,8 +60,8 @@ struct PausedHouse : test::House {
     std::optional<Result<void>> removed;
 };
 
-/// The questions of an exec with a user's key: the guard of its route, then for a lease. Each step is its own turn
-/// of the loop.
+/// The questions of an exec with a user's key: the guard of its route, then for a lease. Each step is its own
+/// turn of the loop.
 struct AskedExec {
     explicit AskedExec(PausedHouse& in_house) : house(in_house) {
         house.conversations->get_sandbox(house.sandbox_id, [this](const Result<SandboxView>& view) {
