@@ -174,9 +174,9 @@ using Answer = std::function<void(base::Result<T>)>;
 
 /// Makes operations inside one generation. What it made may outlive it and the generation, and may be
 /// destroyed at any time: it reaches no other sandbox, and its connection breaks when the guest is gone
-/// (bridge_failed). Processes that survive their end (undying.hpp) keep the connection, so an owner that
-/// waits goes by the end of the generation or of its lease, too. An answer comes once, from the loop; errors
-/// of all: bridge_failed, deadline_exceeded.
+/// (bridge_failed; a Dial is told on_eof(), and its end at the next write). Processes that survive their end
+/// (undying.hpp) keep the connection, so an owner that waits goes by the end of the generation or of its
+/// lease, too. An answer comes once, from the loop; errors of all: bridge_failed, deadline_exceeded.
 class Operations {
   public:
     virtual ~Operations() = default;

@@ -29,7 +29,7 @@ struct Ends final : sandbox::RunObserver,
     void on_exit(const sandbox::RunExit&) override { ends.emplace_back(); }
     void on_open() override {}
     void on_bytes(std::string_view bytes) override { output += bytes; }
-    void on_eof() override {}
+    void on_eof() override { is_at_eof = true; }
     void on_end(const base::Result<void>& told) override {
         ends.push_back(told ? std::nullopt : std::optional(told.error().code()));
     }
@@ -43,6 +43,7 @@ struct Ends final : sandbox::RunObserver,
     bool is_full() const override { return false; }
 
     std::string output;
+    bool is_at_eof = false;
     std::vector<std::optional<Errc>> ends;
 };
 
@@ -101,11 +102,15 @@ TEST_CASE("what operations made goes on without them, ends with the guest, and m
     bench.settle();
     for (const Ends* const seen : {&ran, &called, &watched})
         CHECK(seen->ends == std::vector{std::optional(Errc::bridge_failed)});
-    CHECK(dialled.ends.size() == 1);
     REQUIRE(answer.has_value());
     CHECK(answer->error().code() == Errc::bridge_failed);
     CHECK(bench.timers.armed() == 0);
+    // A dial was told that its peer sends no more; it ends with the next write.
+    CHECK(dialled.is_at_eof);
+    CHECK(dialled.ends.empty());
     CHECK(dial->write("late") == 4);
+    bench.settle();
+    CHECK(dialled.ends.size() == 1);
 }
 
 TEST_CASE("what operations made reaches no other sandbox once its own is gone") {
