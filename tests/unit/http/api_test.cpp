@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/limits.hpp"
+#include "http/api/leased_sandbox.hpp"
 #include "http/api/ownership.hpp"
 #include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/api_server.hpp"
@@ -581,6 +582,15 @@ TEST_CASE("a route takes the tokens of its own scope alone, and none that change
                        route.pattern.starts_with("/v1/sandboxes/{id}/processes")));
         }
     });
+}
+
+TEST_CASE("a lease that ended before its first use refuses operations with what ended it") {
+    ApiServer server;
+    const auto state = std::make_shared<conversation::LeaseState>();
+    state->phase = conversation::LeaseState::Phase::over;
+    state->why = base::Error(base::Errc::conversation_ended);
+    const conversation::Lease lease(state);
+    CHECK(http::operations_of(server.api(), lease).error().code() == base::Errc::conversation_ended);
 }
 
 }  // namespace api_test
