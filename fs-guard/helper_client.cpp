@@ -105,9 +105,12 @@ base::Result<void> HelperClient::spawn_helper() {
     return {};
 }
 
-void HelperClient::remove(const std::string& path, Done done) {
-    enqueue(Kind::walk, nlohmann::json{{"op", "remove"}, {"path", path}}.dump(),
-            without_answer(std::move(done)));
+void HelperClient::remove(const std::string& path, base::Millis slice,
+                          std::function<void(base::Result<bool> is_gone)> done) {
+    enqueue(Kind::walk, nlohmann::json{{"op", "remove"}, {"path", path}, {"ms", slice.count()}}.dump(),
+            [done = std::move(done)](const base::Result<nlohmann::json>& answer) {
+                answer ? done(answer->value("gone", true)) : done(answer.error());
+            });
 }
 
 void HelperClient::sync_log(const std::filesystem::path& database, Done done) {

@@ -74,8 +74,10 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     HelperClient(const HelperClient&) = delete;
     HelperClient& operator=(const HelperClient&) = delete;
 
-    /// Removes a tree; `path` is relative to the working directory, ASCII. Errors: storage_failed.
-    void remove(const std::string& path, Done done);
+    /// Removes a tree, or as much of it as `slice` allows; `path` is relative to the working directory,
+    /// ASCII. Errors: storage_failed.
+    void remove(const std::string& path, base::Millis slice,
+                std::function<void(base::Result<bool> is_gone)> done);
     void sync_log(const std::filesystem::path& database, Done done) override;
     void checkpoint(const std::filesystem::path& database, Done done) override;
     /// storage_failed, too, where the helper could not be started for some seconds.

@@ -135,7 +135,7 @@ base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_
 Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
                        Folders folders)
     : data_dir_(std::move(data_dir)),
-      remover_(remover),
+      removals_(remover),
       meter_(meter),
       timers_(timers),
       workspaces_(std::move(folders.workspaces)),
@@ -280,27 +280,29 @@ bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name)
     return ::renameat(workspaces_.get(), name.c_str(), trash_.get(), trash_name.c_str()) == 0;
 }
 
-void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) {
+base::Result<void> Workspaces::remove(const std::string& sandbox_id, const base::ShareHolder& user,
+                                      std::function<void(base::Result<void>)> done) {
     std::string trash_name;
+    const auto had = project(sandbox_id);
+    const bool is_moved = base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name);
+    if (!is_moved && (!base::is_id(sandbox_id) || errno != ENOENT))
+        return failed("removing the workspace " + sandbox_id, errno);
+    measured_.erase(sandbox_id);
+    projects_.erase(sandbox_id);
     // Its size stays known until its last byte is freed.
     auto forget = [this, sandbox_id, done = std::move(done)](const base::Result<void>& removed) {
         meter_.forget(sandbox_id);
         done(removed);
     };
-    const auto had = project(sandbox_id);
-    measured_.erase(sandbox_id);
-    projects_.erase(sandbox_id);
-    if (base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name)) {
-        unmark(sandbox_id);
-        if (had)
-            clear_quota(*had);
-        remover_.remove(std::string(k_trash) + "/" + trash_name, std::move(forget));
-        return;
+    if (!is_moved) {
+        timers_.defer([forget = std::move(forget)] { forget({}); });
+        return {};
     }
-    base::Result<void> result;
-    if (!base::is_id(sandbox_id) || errno != ENOENT)
-        result = failed("removing the workspace " + sandbox_id, errno);
-    timers_.defer([forget = std::move(forget), result] { forget(result); });
+    unmark(sandbox_id);
+    if (had)
+        clear_quota(*had);
+    removals_.add(user, std::string(k_trash) + "/" + trash_name, std::move(forget));
+    return {};
 }
 
 /// The marks that the last run left, and the marked workspaces that could not be moved.
@@ -424,8 +426,9 @@ std::vector<std::uint32_t> Workspaces::empty_trash(std::function<void(base::Resu
             owners.push_back(status.st_uid);
         if (const base::UniqueFd folder = open_existing(trash_.get(), name))
             clear_quota(ProjectQuota::project_of(folder.get()));
-        remover_.remove(std::string(k_trash) + "/" + name,
-                        [countdown](const base::Result<void>& result) { countdown->step(result); });
+        // Whose it was is not known any more.
+        removals_.add(base::ShareHolder::thing(name), std::string(k_trash) + "/" + name,
+                      [countdown](const base::Result<void>& result) { countdown->step(result); });
     }
     return owners;
 }

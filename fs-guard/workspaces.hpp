@@ -1,14 +1,14 @@
 // The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed workspace is
-// first renamed into `DATA/trash`, out of reach at once, and then deleted by the helper process. Where the
-// file system has project quotas, a workspace is a project whose number is the sandbox's uid: leased
-// host-wide, not used again until its last file is gone, and stored in the folder itself. So no other record
-// is needed. The limit is cleared at the move into the trash; after a crash the next start clears it. A
-// workspace that the store may not have yet has a mark, the empty file `DATA/unclaimed/ID`: it is made before
-// the workspace and removed after the commit of the sandbox's record. The marks are not in the database,
-// because a database from a backup would call workspaces unclaimed that were claimed later. Invariants: host
-// code never opens a file in a workspace; a start empties the trash and removes marked workspaces that the
-// store does not know; it keeps all other unknown workspaces (orphans.hpp). Not here: when a workspace is
-// measured, and the judgement of its size (disk_meter.hpp).
+// first renamed into `DATA/trash`, out of reach at once, and then deleted by the helper process
+// (removals.hpp). Where the file system has project quotas, a workspace is a project whose number is the
+// sandbox's uid: leased host-wide, not used again until its last file is gone, and stored in the folder
+// itself. So no other record is needed. The limit is cleared at the move into the trash; after a crash the
+// next start clears it. A workspace that the store may not have yet has a mark, the empty file
+// `DATA/unclaimed/ID`: it is made before the workspace and removed after the commit of the sandbox's record.
+// The marks are not in the database, because a database from a backup would call workspaces unclaimed that
+// were claimed later. Invariants: host code never opens a file in a workspace; a start empties the trash and
+// removes marked workspaces that the store does not know; it keeps all other unknown workspaces
+// (orphans.hpp). Not here: when a workspace is measured, and the judgement of its size (disk_meter.hpp).
 #pragma once
 
 #include <filesystem>
@@ -26,6 +26,7 @@
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/orphans.hpp"
 #include "fs-guard/project_quota.hpp"
+#include "fs-guard/removals.hpp"
 
 namespace atl::fs_guard {
 
@@ -49,7 +50,8 @@ class Workspaces final : public sandbox::DiskGuard {
     void unwatch(const std::string& sandbox_id) override;
     base::Result<void> may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const override;
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
-    void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
+    base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
+                              std::function<void(base::Result<void>)> done) override;
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
@@ -104,7 +106,7 @@ class Workspaces final : public sandbox::DiskGuard {
     void clear_quota(std::uint32_t project);
 
     std::filesystem::path data_dir_;
-    HelperClient& remover_;
+    Removals removals_;
     DiskMeter& meter_;
     base::Timers& timers_;
     base::UniqueFd workspaces_;

@@ -16,9 +16,12 @@ inline constexpr std::chrono::seconds k_undying_longest_pause{30};
 static_assert(k_undying_first_pause <= k_undying_longest_pause);
 inline constexpr std::size_t k_max_undying_told = 100;  // in /v1/system
 
-// A removal is answered after this time, even if the disk is still busy with it: no path leads to the files
-// any more.
+// A removal is answered when no path leads to the files any more. Processes that do not die delay that, for
+// this time at most.
 inline constexpr std::chrono::seconds k_removal_answer_deadline{5};
+
+// A tree is removed for this long, then it is another's turn: of another user if one waits.
+inline constexpr std::chrono::milliseconds k_removal_slice{200};
 
 // Requests to a helper process (fs-guard). The time of a walk or a removal depends on its tree: so the helper
 // reports its progress and is ended only if the progress stops. Other requests must be answered in time, with

@@ -189,10 +189,10 @@ class Manager {
     /// All processes of the living generation, from its group; empty without a group.
     std::vector<pid_t> members(const std::string& id) const;
     /// Ends it, removes the workspace and releases the uid. The id is unknown at once. `gone` is called when
-    /// all is done: only then may the store forget the sandbox. `answered` is called after `gone`, or after
-    /// base::k_removal_answer_deadline if that is sooner: then only the disk or the kernel has work left. If
-    /// the workspace cannot be removed, `answered` is called without `gone`: the next start tries again, for
-    /// which the store keeps the record.
+    /// all is done: only then may the store forget the sandbox. `answered` is called when its processes are
+    /// gone and no path leads to its files, or after base::k_removal_answer_deadline if that is sooner: then
+    /// only the disk or the kernel has work left. If the workspace cannot be removed, `gone` is not called:
+    /// the next start tries again, for which the store keeps the record.
     void remove(const std::string& id, Done answered, Done gone = nullptr);
     /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay. Processes that do not
     /// die are left to the next start, which kills them first.

@@ -64,8 +64,7 @@ struct ManagedSandbox {
     bool is_bare = false;  // made by create_bare()
     std::function<void(const Exit&)> on_bare_exit;
     bool removing = false;
-    bool is_workspace_going = false;  // the rest of the removal is the disk's work
-    bool has_removal_failed = false;  // of the workspace: that is left to the next start
+    bool is_workspace_going = false;  // the rest of the removal is the disk's work, or the next start's
     std::vector<std::shared_ptr<PendingRemoval>> removals;
 };
 

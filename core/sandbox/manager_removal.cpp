@@ -103,7 +103,7 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
     });
     sandbox->removals.push_back(removal);
     if (std::exchange(sandbox->removing, true)) {
-        if (sandbox->has_removal_failed)
+        if (sandbox->is_workspace_going)
             ports_.timers.defer([this, id] { answer_removals(id); });
         return;
     }
@@ -119,10 +119,15 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
 
 // Precondition: no process of it is left.
 void Manager::remove_workspace(const std::string& id) {
-    lookup(id)->is_workspace_going = true;
-    if (lookup(id)->is_bare)
+    Sandbox& sandbox = *lookup(id);
+    sandbox.is_workspace_going = true;
+    if (sandbox.is_bare)
         return ports_.timers.defer([this, id] { workspace_removed(id, {}); });
-    ports_.disk.remove(id, [this, id](const Result<void>& removed) { workspace_removed(id, removed); });
+    const auto moved =
+        ports_.disk.remove(id, user_of(sandbox.record),
+                           [this, id](const Result<void>& removed) { workspace_removed(id, removed); });
+    ports_.timers.defer(
+        [this, id, moved] { moved ? answer_removals(id) : removal_failed(id, moved.error()); });
 }
 
 void Manager::workspace_removed(const std::string& id, const Result<void>& removed) {
@@ -153,18 +158,15 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
 // would find no workspace where only the trash is left, and release the uid of its files.
 void Manager::removal_failed(const std::string& id, const base::Error& error) {
     LogLine(evt::sandbox_cleanup).field("sbx", id).quoted("err", error.detail()).error();
-    Sandbox* const sandbox = lookup(id);
-    if (sandbox == nullptr)
-        return;
-    sandbox->has_removal_failed = true;
     answer_removals(id);
 }
 
-/// Of a sandbox that stays: `gone` is not called.
+/// `gone` is called later, or not at all for a sandbox that stays.
 void Manager::answer_removals(const std::string& id) {
-    const auto removals = std::exchange(lookup(id)->removals, {});
+    const Sandbox* const sandbox = lookup(id);
+    const auto removals = sandbox == nullptr ? decltype(sandbox->removals)() : sandbox->removals;
     for (const auto& removal : removals) {
-        ports_.timers.cancel(removal->timer);
+        ports_.timers.cancel(std::exchange(removal->timer, 0));
         if (removal->answered)
             std::exchange(removal->answered, nullptr)();
     }

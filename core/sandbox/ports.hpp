@@ -182,8 +182,10 @@ class DiskGuard {
     virtual void unwatch(const std::string& sandbox_id) = 0;
     /// None before the first measurement of a living generation, unless the kernel counts.
     virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
-    /// Out of reach at once; `done` when its last byte is freed.
-    virtual void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) = 0;
+    /// The workspace is out of reach when this returns. `done` is called later, when its last byte is freed;
+    /// users take turns with that. Errors: storage_failed: it is where it was, and `done` is not called.
+    virtual base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
+                                      std::function<void(base::Result<void>)> done) = 0;
     /// At start: begins to remove what is in the trash and what a crash left half-made, and moves every other
     /// workspace that is not known to the orphans. Errors: storage_failed, also those of `calls`; then the
     /// trash stays, and what was moved by then is where it belongs.

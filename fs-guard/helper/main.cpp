@@ -1,6 +1,7 @@
 // atoll-helper: slow work on the disk for the server. Reads one request a line on
 // stdin, answers each with one line on stdout, in order, and ends with stdin or with the server.
-//   {"id":N,"op":"remove","path":P}                          P relative to the working directory
+//   {"id":N,"op":"remove","path":P,"ms":N}                   P relative to the working directory; goes on so
+//                                                            long, and says if the tree is "gone"
 //   {"id":N,"op":"checkpoint","path":P}                  P the database
 //   {"id":N,"op":"sync-log","path":P}                        P the database
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <iostream>
@@ -33,14 +35,26 @@ namespace {
 
 using nlohmann::json;
 
-json answer_remove(const std::string& path) {
+// At the clock.
+constexpr std::size_t k_entries_between_looks = 256;
+static_assert(4 * atl::base::k_max_open_levels < k_entries_between_looks);
+
+// A slice removes something or meets an error: it gets through more entries than a branch of open folders
+// has. A slice that met an error and removed nothing is the last one.
+json answer_remove(const json& request, const std::string& path) {
+    const auto began = std::chrono::steady_clock::now();
+    const std::chrono::milliseconds slice(request.at("ms"));
     atl::base::TreeRemover remover;
     remover.begin(path);
-    while (remover.step(1))
+    bool is_gone = false;
+    for (std::size_t entries = 1; !(is_gone = !remover.step(1)); ++entries) {
         atl::helper::note_progress();
-    if (remover.error().empty())
-        return {{"ok", true}, {"removed", remover.removed()}};
-    return {{"ok", false}, {"error", remover.error()}};
+        if (entries % k_entries_between_looks == 0 && std::chrono::steady_clock::now() - began >= slice)
+            break;
+    }
+    if (!remover.error().empty() && (is_gone || remover.removed() == 0))
+        return {{"ok", false}, {"error", remover.error()}};
+    return {{"ok", true}, {"gone", is_gone}};
 }
 
 json answer_checkpoint(const std::string& path) {
@@ -94,7 +108,7 @@ json answer(const json& request) {
     const std::string op = request.at("op");
     const std::string path = request.at("path");
     if (op == "remove")
-        return answer_remove(path);
+        return answer_remove(request, path);
     if (op == "measure")
         return answer_measure(path);
     if (op == "inspect")

@@ -195,7 +195,6 @@ TEST_CASE("A sandbox that does not die starts again only when it has, also after
     CHECK(owner_of(workspace_of(*server, sandbox)) == uid);
 }
 
-// Over 5 s: so long a delete waits for the removal (k_removal_answer_deadline).
 TEST_CASE("A delete is answered while the helper that removes files stands still") {
     const ServerProcess server;
     ApiClient api(server);

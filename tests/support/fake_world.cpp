@@ -572,18 +572,22 @@ std::filesystem::path FakeWorld::workspace(const std::string& sandbox_id) const 
     return "/workspaces/" + sandbox_id;
 }
 
-void FakeWorld::remove(const std::string& sandbox_id, std::function<void(Result<void>)> done) {
+Result<void> FakeWorld::remove(const std::string& sandbox_id, const base::ShareHolder&,
+                               std::function<void(Result<void>)> done) {
     for (const auto& [pid, process] : processes)
         require(process->sandbox_id != sandbox_id, "a workspace was removed under a living process");
     if (removals_fail)
-        return later([done = std::move(done)] { done(Error(Errc::storage_failed, "injected")); });
+        return Error(Errc::storage_failed, "injected");
     if (const auto moved = workspaces.extract(sandbox_id); !moved.empty())
         trash.emplace(sandbox_id, moved.mapped());
     unclaimed.erase(sandbox_id);
+    if (removals_last)
+        return {};
     later([this, sandbox_id, done = std::move(done)] {
         trash.erase(sandbox_id);
         done({});
     });
+    return {};
 }
 
 std::unique_ptr<sandbox::Channel> FakeWorld::open(const std::string&, const sandbox::Process& process) {

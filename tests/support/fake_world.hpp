@@ -249,7 +249,8 @@ struct FakeWorld : sandbox::Launcher,
     bool has_workspace(const std::string&) const override { return true; }
     base::Result<void> may_start(const std::string&, std::uint32_t) const override { return start_allowed; }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
-    void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
+    base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
+                              std::function<void(base::Result<void>)> done) override;
     void watch(const std::string& sandbox_id, const base::ShareHolder& user, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
@@ -303,6 +304,7 @@ struct FakeWorld : sandbox::Launcher,
     bool workspaces_may_be_missing = false;
     base::Result<void> start_allowed;  // by the workspaces' sizes
     bool removals_fail = false;        // of workspaces: they stay where they are
+    bool removals_last = false;        // trees stay in the trash
     bool has_freezer = true;
     std::set<std::string> watched;  // workspaces that are measured
     std::vector<std::function<void()>> pending;

@@ -1,7 +1,9 @@
 // Disk space that no walk finds: each attack runs first outside, where the disk fills and no folder shows it,
 // then in a sandbox whose disk is only measured.
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +14,7 @@
 #include <list>
 #include <memory>
 
+#include "core/plain/unique_fd.hpp"
 #include "tests/isolation/redteam/attack_run.hpp"
 #include "tests/isolation/redteam/small_disk.hpp"
 #include "tests/support/deadline.hpp"
@@ -20,6 +23,7 @@ namespace disk_test {
 
 using namespace atl::test;
 namespace fs = std::filesystem;
+namespace base = atl::base;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -291,6 +295,38 @@ TEST_CASE("Many small workspaces of one user on a full disk end none of a neighb
     REQUIRE(eventually([&] { return is_ended(neighbour) || count_ended() > 0; }));
     CHECK(is_ended(neighbour) == !is_one_user);
     CHECK(count_ended() == (is_one_user ? 1 : 0));
+}
+
+TEST_CASE("A chain of folders that is being removed makes no stranger's DELETE wait", "[redteam][disk]") {
+    Lab lab(Privilege::as_started);
+    const auto made_for = [&](const char* user) {
+        return lab.api.call(201, "POST", "/v1/conversations",
+                            Json{{"agent", "echo"}, {"userId", user}}.dump());
+    };
+    const Json greedy = made_for("greedy");
+    const Json stranger = made_for("stranger");
+    const fs::path trash = lab.server.data_dir() / "trash";
+    const auto is_being_removed = [&](const Json& of) {
+        const std::string id = of["sandboxId"];
+        return std::ranges::any_of(fs::directory_iterator(trash), [&](const auto& entry) {
+            return entry.path().filename().string().starts_with(id);
+        });
+    };
+    // By the host, which is quicker: the chain is as deep as an attack would make it.
+    const std::string workspace =
+        (lab.server.data_dir() / "workspaces" / greedy["sandboxId"].get<std::string>()).string();
+    base::UniqueFd at(::open(workspace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (int i = 0; i < 300'000; ++i) {
+        REQUIRE(::mkdirat(at.get(), "d", 0700) == 0);
+        at = base::UniqueFd(::openat(at.get(), "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    }
+    at.reset();
+    for (const Json& one : {greedy, stranger})
+        lab.api.call(204, "DELETE", "/v1/conversations/" + one["id"].get<std::string>());
+    CHECK(is_being_removed(greedy));  // the control: the chain takes long
+    REQUIRE(eventually([&] { return !is_being_removed(stranger); }));
+    CHECK(is_being_removed(greedy));
+    CHECK(eventually([&] { return fs::is_empty(trash); }));
 }
 
 }  // namespace disk_test

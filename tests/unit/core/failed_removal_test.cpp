@@ -1,5 +1,6 @@
 // A workspace that cannot be removed, as on a file system that became read-only: nothing forgets the sandbox.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <functional>
 #include <string>
 
@@ -120,6 +121,34 @@ TEST_CASE("failed removal: a sandbox without a conversation is gone, and the nex
     check_kept(house, id);
     CHECK(remove_sandbox(house, id).error().code() == Errc::not_found);
     repair_and_restart(house);
+    CHECK(house.world.store.sandboxes.empty());
+    check_nothing_left(house);
+}
+
+// A chain of a million folders: the delete does not wait for it, nor does it come back.
+TEST_CASE("a removal is answered when the files are out of reach, and a crash then leaves nothing behind") {
+    House house({});
+    const bool has_conversation = GENERATE(true, false);
+    house.world.removals_last = true;
+    std::string sandbox_id;
+    if (has_conversation) {
+        const auto view = house.create().value();
+        sandbox_id = view.record.sandbox_id;
+        CHECK(remove(house, view.record.id));
+        CHECK(house.world.store.conversations.empty());
+    } else {
+        sandbox_id = create_sandbox(house);
+        CHECK(remove_sandbox(house, sandbox_id));
+        CHECK(remove_sandbox(house, sandbox_id).error().code() == Errc::not_found);
+    }
+    CHECK_FALSE(house.world.workspaces.contains(sandbox_id));
+    CHECK(house.world.trash.contains(sandbox_id));
+    // The uid of files that are still there is nobody else's.
+    REQUIRE(house.world.node.facts.contains(sandbox_id));
+    CHECK(house.world.uids.contains(house.world.node.facts.at(sandbox_id)));
+    CHECK(house.world.store.sandboxes.contains(sandbox_id));
+    house.world.removals_last = false;
+    house.restart();
     CHECK(house.world.store.sandboxes.empty());
     check_nothing_left(house);
 }

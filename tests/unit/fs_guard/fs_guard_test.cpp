@@ -63,7 +63,9 @@ struct Bench {
     }
     base::Result<void> remove_tree(const std::string& path) {
         Outcome outcome;
-        helper->remove(path, [&outcome](const base::Result<void>& result) { outcome = result; });
+        helper->remove(path, std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
+            outcome = gone ? base::Result<void>() : gone.error();
+        });
         CHECK_FALSE(outcome.has_value());
         return settle(outcome);
     }
@@ -239,7 +241,9 @@ TEST_CASE("helper: runs at the priority that it is given") {
     Bench bench;
     const auto helper = bench.start(isolation::Priority::low);
     Outcome outcome;
-    helper->remove("trash/nothing", [&outcome](const base::Result<void>& result) { outcome = result; });
+    helper->remove("trash/nothing", std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
+        outcome = gone ? base::Result<void>() : gone.error();
+    });
     REQUIRE(bench.settle(outcome).has_value());
     // No higher than that of who starts it.
     const int own = ::getpriority(PRIO_PROCESS, 0);
@@ -254,7 +258,9 @@ TEST_CASE("helper: one that is killed is replaced and its request repeated") {
         test::write_text(bench.data / ("trash/t/f" + std::to_string(i)), "x");
     Outcome outcome;
     REQUIRE(::kill(first, SIGSTOP) == 0);  // or it could have done it before it is killed
-    bench.helper->remove("trash/t", [&outcome](const base::Result<void>& result) { outcome = result; });
+    bench.helper->remove("trash/t", std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
+        outcome = gone ? base::Result<void>() : gone.error();
+    });
     REQUIRE(::kill(first, SIGKILL) == 0);
     CHECK(bench.settle(outcome).has_value());
     CHECK(bench.helper->pid() != first);
@@ -413,7 +419,8 @@ TEST_CASE("workspaces: one is made for its owner alone, and removed at once") {
     CHECK(about.st_gid == (uid == 0 ? ::getegid() : uid));
     test::write_text(*made / "a/b", "x");
     Outcome outcome;
-    bench.workspaces->remove(id, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
+                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
     CHECK_FALSE(fs::exists(*made));
     CHECK(bench.settle(outcome).has_value());
     CHECK(fs::is_empty(bench.data / "trash"));
@@ -434,7 +441,8 @@ TEST_CASE("workspaces: a link or a file in the place of one is none, and its rem
     CHECK_FALSE(bench.workspaces->has_workspace(id));
     CHECK_FALSE(bench.workspaces->owner(id).has_value());
     Outcome outcome;
-    bench.workspaces->remove(id, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
+                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
     CHECK(bench.settle(outcome).has_value());
     CHECK_FALSE(fs::exists(fs::symlink_status(place)));
     CHECK(test::read_text(bench.data / "elsewhere/file") == "x");
@@ -447,8 +455,8 @@ TEST_CASE("workspaces: a second one of the same id is refused, removing none is 
     CHECK(bench.workspaces->provision(id, 0).error().code() == base::Errc::storage_failed);
     CHECK_FALSE(bench.workspaces->provision("../x", 0).has_value());
     Outcome outcome;
-    bench.workspaces->remove(base::new_id(),
-                             [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.workspaces->remove(base::new_id(), base::ShareHolder(),
+                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
     CHECK_FALSE(outcome.has_value());
     CHECK(bench.settle(outcome).has_value());
 }
@@ -559,7 +567,8 @@ TEST_CASE("workspaces: a removed one leaves no mark, and one that cannot be made
     const std::string id = base::new_id();
     REQUIRE(bench.workspaces->provision(id, 0).has_value());
     Outcome outcome;
-    bench.workspaces->remove(id, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
+                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
     CHECK(bench.settle(outcome).has_value());
     const std::string taken = base::new_id();
     fs::create_directory(bench.data / "workspaces" / taken);

@@ -51,7 +51,9 @@ struct Bench {
     }
     base::Result<void> remove(const std::string& path) {
         Outcome outcome;
-        helper->remove(path, [&outcome](const base::Result<void>& result) { outcome = result; });
+        helper->remove(path, std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
+            outcome = gone ? base::Result<void>() : gone.error();
+        });
         REQUIRE(loop.run_until([&outcome] { return outcome.has_value(); }, std::chrono::seconds(240)));
         return *outcome;
     }
@@ -158,7 +160,9 @@ TEST_CASE("helper: questions are refused while it cannot be started, and removal
     REQUIRE(bench.loop.run_until([&] { return bench.helper->pid() == -1; }));
     test::write_text(bench.data / "trash/t/f", "x");
     Outcome removed;
-    bench.helper->remove("trash/t", [&](const base::Result<void>& result) { removed = result; });
+    bench.helper->remove("trash/t", std::chrono::hours(1), [&](const base::Result<bool>& gone) {
+        removed = gone ? base::Result<void>() : gone.error();
+    });
     std::vector<base::Result<nlohmann::json>> answers;
     for (int i = 0; i < 2; ++i)
         bench.helper->find(bench.data / "db", "{}", [&](base::Result<nlohmann::json> answer) {
@@ -234,7 +238,9 @@ TEST_CASE("helper: nobody waits for the end of one that cannot be killed", "[ser
     test::StuckProcesses stuck;
     stuck.hold(first);
     Outcome outcome;
-    bench.helper->remove("trash/t", [&outcome](const base::Result<void>& result) { outcome = result; });
+    bench.helper->remove("trash/t", std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
+        outcome = gone ? base::Result<void>() : gone.error();
+    });
     // Handler by handler, over the deadline.
     auto longest = std::chrono::steady_clock::duration::zero();
     const auto least = std::chrono::steady_clock::now() + 3 * k_short;

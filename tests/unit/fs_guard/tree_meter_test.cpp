@@ -44,7 +44,9 @@ class Bench {
     // So that it is not removed by a recursion of the test's.
     void remove_tree() {
         std::optional<base::Result<void>> outcome;
-        helper_->remove("t", [&outcome](const auto& result) { outcome = result; });
+        helper_->remove("t", std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
+            outcome = gone ? base::Result<void>() : gone.error();
+        });
         REQUIRE(loop_.run_until([&outcome] { return outcome.has_value(); }, std::chrono::seconds(60)));
         CHECK(outcome->has_value());
     }
