@@ -578,15 +578,14 @@ Result<void> FakeWorld::remove(const std::string& sandbox_id, const base::ShareH
         require(process->sandbox_id != sandbox_id, "a workspace was removed under a living process");
     if (removals_fail)
         return Error(Errc::storage_failed, "injected");
-    if (const auto moved = workspaces.extract(sandbox_id); !moved.empty())
+    if (auto moved = workspaces.extract(sandbox_id))
         trash.emplace(sandbox_id, moved.mapped());
     unclaimed.erase(sandbox_id);
-    if (removals_last)
-        return {};
-    later([this, sandbox_id, done = std::move(done)] {
-        trash.erase(sandbox_id);
-        done({});
-    });
+    if (!removals_last)
+        later([this, sandbox_id, done = std::move(done)] {
+            trash.erase(sandbox_id);
+            done({});
+        });
     return {};
 }
 

@@ -20,8 +20,6 @@
 #include "../isolation/fixture.hpp"
 #include "core/base/pidfd.hpp"
 #include "core/store/checkpointer.hpp"
-#include "fs-guard/disk_meter.hpp"
-#include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "tests/support/many_files.hpp"
 #include "tests/support/paths.hpp"
@@ -34,6 +32,9 @@ namespace {
 using namespace atl;
 namespace fs = std::filesystem;
 using Outcome = std::optional<base::Result<void>>;
+auto into(Outcome& outcome) {
+    return [&outcome](const auto& result) { outcome = result ? base::Result<void>() : result.error(); };
+}
 
 struct Bench {
     test::TempFolder data;
@@ -63,9 +64,13 @@ struct Bench {
     }
     base::Result<void> remove_tree(const std::string& path) {
         Outcome outcome;
-        helper->remove(path, std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
-            outcome = gone ? base::Result<void>() : gone.error();
-        });
+        helper->remove(path, std::chrono::hours(1), into(outcome));
+        CHECK_FALSE(outcome.has_value());
+        return settle(outcome);
+    }
+    base::Result<void> remove(const std::string& id) {
+        Outcome outcome;
+        CHECK(workspaces->remove(id, base::ShareHolder(), into(outcome)).has_value());
         CHECK_FALSE(outcome.has_value());
         return settle(outcome);
     }
@@ -79,7 +84,7 @@ struct Bench {
             told->push_back(id);
             return base::Result<void>();
         };
-        calls.on_emptied = [&outcome](const base::Result<void>& result) { outcome = result; };
+        calls.on_emptied = into(outcome);
         calls.known = known.size();
         auto swept = workspaces->sweep(std::move(calls));
         REQUIRE(swept.has_value());
@@ -241,9 +246,7 @@ TEST_CASE("helper: runs at the priority that it is given") {
     Bench bench;
     const auto helper = bench.start(isolation::Priority::low);
     Outcome outcome;
-    helper->remove("trash/nothing", std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
-        outcome = gone ? base::Result<void>() : gone.error();
-    });
+    helper->remove("trash/nothing", std::chrono::hours(1), into(outcome));
     REQUIRE(bench.settle(outcome).has_value());
     // No higher than that of who starts it.
     const int own = ::getpriority(PRIO_PROCESS, 0);
@@ -258,9 +261,7 @@ TEST_CASE("helper: one that is killed is replaced and its request repeated") {
         test::write_text(bench.data / ("trash/t/f" + std::to_string(i)), "x");
     Outcome outcome;
     REQUIRE(::kill(first, SIGSTOP) == 0);  // or it could have done it before it is killed
-    bench.helper->remove("trash/t", std::chrono::hours(1), [&outcome](const base::Result<bool>& gone) {
-        outcome = gone ? base::Result<void>() : gone.error();
-    });
+    bench.helper->remove("trash/t", std::chrono::hours(1), into(outcome));
     REQUIRE(::kill(first, SIGKILL) == 0);
     CHECK(bench.settle(outcome).has_value());
     CHECK(bench.helper->pid() != first);
@@ -388,7 +389,7 @@ TEST_CASE("helper: a checkpoint writes the log back while the database is in use
             " INSERT INTO t SELECT randomblob(100) FROM n"));
     const auto database_bytes = fs::file_size(database);
     Outcome outcome;
-    bench.helper->checkpoint(database, [&outcome](const base::Result<void>& result) { outcome = result; });
+    bench.helper->checkpoint(database, into(outcome));
     CHECK(bench.settle(outcome).has_value());
     CHECK(fs::file_size(database) > database_bytes);
     CHECK(run("INSERT INTO t VALUES(1)"));
@@ -419,8 +420,7 @@ TEST_CASE("workspaces: one is made for its owner alone, and removed at once") {
     CHECK(about.st_gid == (uid == 0 ? ::getegid() : uid));
     test::write_text(*made / "a/b", "x");
     Outcome outcome;
-    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
-                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
+    CHECK(bench.workspaces->remove(id, base::ShareHolder(), into(outcome)).has_value());
     CHECK_FALSE(fs::exists(*made));
     CHECK(bench.settle(outcome).has_value());
     CHECK(fs::is_empty(bench.data / "trash"));
@@ -440,10 +440,7 @@ TEST_CASE("workspaces: a link or a file in the place of one is none, and its rem
     fs::create_directory_symlink(bench.data / "elsewhere", place);
     CHECK_FALSE(bench.workspaces->has_workspace(id));
     CHECK_FALSE(bench.workspaces->owner(id).has_value());
-    Outcome outcome;
-    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
-                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
-    CHECK(bench.settle(outcome).has_value());
+    CHECK(bench.remove(id).has_value());
     CHECK_FALSE(fs::exists(fs::symlink_status(place)));
     CHECK(test::read_text(bench.data / "elsewhere/file") == "x");
 }
@@ -454,11 +451,7 @@ TEST_CASE("workspaces: a second one of the same id is refused, removing none is 
     REQUIRE(bench.workspaces->provision(id, 0).has_value());
     CHECK(bench.workspaces->provision(id, 0).error().code() == base::Errc::storage_failed);
     CHECK_FALSE(bench.workspaces->provision("../x", 0).has_value());
-    Outcome outcome;
-    CHECK(bench.workspaces->remove(base::new_id(), base::ShareHolder(),
-                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
-    CHECK_FALSE(outcome.has_value());
-    CHECK(bench.settle(outcome).has_value());
+    CHECK(bench.remove(base::new_id()).has_value());
 }
 
 TEST_CASE(
@@ -566,10 +559,7 @@ TEST_CASE("workspaces: a removed one leaves no mark, and one that cannot be made
     Bench bench;
     const std::string id = base::new_id();
     REQUIRE(bench.workspaces->provision(id, 0).has_value());
-    Outcome outcome;
-    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
-                                   [&outcome](const base::Result<void>& result) { outcome = result; }));
-    CHECK(bench.settle(outcome).has_value());
+    CHECK(bench.remove(id).has_value());
     const std::string taken = base::new_id();
     fs::create_directory(bench.data / "workspaces" / taken);
     CHECK_FALSE(bench.workspaces->provision(taken, 0).has_value());
@@ -591,7 +581,8 @@ TEST_CASE("workspaces: one that is over its limit is told, with what it holds") 
     test::write_text(bench.workspaces->workspace(id) / "a/b", std::string(3'000'000, 'x'));
     std::optional<sandbox::Exit> told;
     bench.workspaces->watch(
-        id, 4, [&told](const sandbox::Exit& exit) { told = exit; }, [](std::uint64_t, std::uint64_t) {});
+        id, base::ShareHolder(), 4, [&told](const sandbox::Exit& exit) { told = exit; },
+        [](std::uint64_t, std::uint64_t) {});
     REQUIRE(bench.loop.run_until([&] { return bench.workspaces->usage(id).has_value(); }));
     CHECK_FALSE(told.has_value());
     CHECK(bench.workspaces->usage(id)->bytes >= 3'000'000);

@@ -153,8 +153,10 @@ TEST_CASE("workspaces: the quota goes with the workspace", "[quota]") {
     test::write_text(bench.workspaces->workspace(id) / "a/b", std::string(k_mb, 'x'));
     bench.workspaces->unwatch(id);
     bool done = false;
-    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
-                                   [&done](const base::Result<void>& result) { done = result.has_value(); }));
+    CHECK(bench.workspaces
+              ->remove(id, base::ShareHolder(),
+                       [&done](const base::Result<void>& result) { done = result.has_value(); })
+              .has_value());
     CHECK(bench.limit_of(k_uid) == 0);  // at once: a crash now leaves nothing to clear
     CHECK(bench.loop.run_until([&done] { return done; }));
     CHECK(bench.becomes_empty(k_uid));
@@ -204,8 +206,10 @@ TEST_CASE("workspaces: a data directory that is a project itself is no hindrance
     bench.reopen();
     const std::string id = bench.make(k_uid);
     bool done = false;
-    CHECK(bench.workspaces->remove(id, base::ShareHolder(),
-                                   [&done](const base::Result<void>& result) { done = result.has_value(); }));
+    CHECK(bench.workspaces
+              ->remove(id, base::ShareHolder(),
+                       [&done](const base::Result<void>& result) { done = result.has_value(); })
+              .has_value());
     CHECK(bench.loop.run_until([&done] { return done; }));
 }
 
