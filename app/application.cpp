@@ -295,12 +295,16 @@ Result<void> Application::Parts::open_executions() {
     if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
         return known;
     checker = std::make_unique<bridge::checker::Checker>(
-        loop.get_executor(), timers, bridge::checker::CheckerConfig{.program = config.checker});
+        loop.get_executor(), timers,
+        bridge::checker::CheckerConfig{.program = config.checker,
+                                       .user_share_percent = config.user_share_percent});
+    budgets.all.push_back(&checker->waiting());
     programs = std::make_unique<bridge::runner::RunnerPrograms>(checker.get());
     executions = std::make_unique<execution::Executions>(
         execution::ExecutionContext{budgets.results, clock, timers, *sandboxes, *programs, checker.get()},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
         [this](const sandbox::Demand& demand) { return conversations->has_capacity(demand); });
+    budgets.all.push_back(&executions->places());
     conversations->set_other_pool(
         {[this] { return executions->spare(); }, [this] { return executions->can_spare(); }});
     return {};
@@ -465,6 +469,7 @@ void Application::Parts::open_previews() {
     previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
     budgets.all.push_back(&previews->wakes());
+    budgets.all.push_back(&conversations->preview_ports().numbers());
     if (!config.previews)
         doors = std::make_unique<http::LoopbackDoors>(*server, *previews);
 }

@@ -156,6 +156,7 @@ std::string listen_warning(const Config& config) {
 execution::ExecutionSettings execution_settings(const Config& config) {
     execution::ExecutionSettings settings;
     settings.max_memory_mb = config.execute_max_memory_mb;
+    settings.user_share_percent = config.user_share_percent;
     // No run could ever start with more.
     if (config.max_memory_mb > 0 && config.max_memory_mb < settings.max_memory_mb)
         settings.max_memory_mb =

@@ -39,7 +39,11 @@ Result<PipeEnds> make_checker_pipe() {
     return PipeEnds{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-/// Of those that are refusals: no other is believed.
+base::ShareHolder holder_of(const std::string& user) {
+    return user.empty() ? base::ShareHolder() : base::ShareHolder::user(user);
+}
+
+/// Accepts only these error codes from the process.
 Errc code_of_refusal(std::string_view name) {
     for (const Errc code : {Errc::invalid_json, Errc::invalid_utf8})
         if (name == base::code_name(code))
@@ -81,6 +85,9 @@ Checker::Checker(base::Executor executor, base::Timers& timers, CheckerConfig co
     : executor_(std::move(executor)),
       timers_(timers),
       config_(std::move(config)),
+      waiting_({"checks", "bytes", "Tools, and answers to calls, that were checked give their room back.",
+                config_.waiting_bytes, base::k_checker_user_floor_bytes, std::chrono::seconds(1)},
+               config_.user_share_percent),
       queue_({.running = 1,
               .running_per_user = 1,
               .waiting_per_user = std::numeric_limits<std::size_t>::max(),
@@ -186,16 +193,15 @@ std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std
     return enqueue(user, Sender::run, std::move(fields), std::move(json), std::move(answered));
 }
 
-/// For another piece of work of a client.
-bool Checker::has_room(const std::string& user, std::size_t size) const {
-    std::size_t count = 0;
-    for (const auto& [key, request] : requests_) {
-        if (request.sender == Sender::run)
-            continue;
-        size += request.head.size() + request.body.size();
-        count += request.user == user ? 1 : 0;
-    }
-    return count <= config_.waiting_per_user && size <= config_.waiting_bytes;
+/// For another piece of work of a client. Errors: too_many_executions, user_share, capacity.
+Result<base::Share> Checker::take_room(const std::string& user, std::size_t size) {
+    const auto count = std::ranges::count_if(requests_, [&](const auto& each) {
+        return each.second.sender == Sender::client && each.second.user == user;
+    });
+    if (std::cmp_greater(count, config_.waiting_per_user))
+        return Error(Errc::too_many_executions, "too many tools and answers to calls wait to be checked",
+                     std::chrono::seconds(1));
+    return waiting_.take(holder_of(user), size);
 }
 
 Checker::Work Checker::enqueue(const std::string& user, Sender sender, std::string fields, std::string body,
@@ -205,16 +211,21 @@ Checker::Work Checker::enqueue(const std::string& user, Sender sender, std::stri
     auto entered = closed_ ? Result<void>(Error(Errc::shutting_down)) : Result<void>();
     if (entered && size > k_message_bytes)
         entered = Error(Errc::internal, "more than the process that checks takes at once");
-    if (entered && sender == Sender::client && !has_room(user, size))
-        entered = Error(Errc::too_many_executions, "too many tools and answers to calls wait to be checked",
-                        std::chrono::seconds(1));
+    base::Share share;
+    if (entered && sender == Sender::client) {
+        if (auto taken = take_room(user, size))
+            share = std::move(*taken);
+        else
+            entered = taken.error();
+    }
     if (entered)
-        entered = queue_.enter(user, key);
+        entered = queue_.enter(holder_of(user), key);
     std::string head;
     append_length(head, size);
     head += fields;
     if (!closed_)
-        requests_.emplace(key, Request{user, sender, std::move(head), std::move(body), std::move(answered)});
+        requests_.emplace(key, Request{user, sender, std::move(head), std::move(body), std::move(answered),
+                                       std::move(share)});
     // Refused and sent from the loop alike: no callback comes from inside.
     timers_.defer([self = self_, key, entered = std::move(entered)] {
         if (*self == nullptr)

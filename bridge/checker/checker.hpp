@@ -21,6 +21,7 @@
 #include "core/base/execution_limits.hpp"
 #include "core/base/fd_watch.hpp"
 #include "core/base/histogram.hpp"
+#include "core/base/shares.hpp"
 #include "core/base/task.hpp"
 #include "core/execution/fair_queue.hpp"
 #include "core/execution/heavy_checks.hpp"
@@ -36,6 +37,7 @@ struct CheckerConfig {
     // most, and the answers of a sandbox to its open calls.
     std::size_t waiting_per_user = base::k_checker_waiting_per_user;
     std::size_t waiting_bytes = base::k_checker_waiting_bytes;
+    unsigned user_share_percent = base::k_default_user_share_percent;  // of these bytes
 };
 
 class Checker final : public execution::HeavyChecks, public runner::FrameReading {
@@ -64,6 +66,8 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
 
     /// Work without an answer.
     std::size_t pending() const noexcept { return queue_.running() + queue_.waiting(); }
+    /// Bytes of clients' work without an answer.
+    const base::Budget& waiting() const noexcept { return waiting_; }
     /// From when work was sent to its answer.
     const base::Histogram& durations() const noexcept { return durations_; }
     /// How often the process died or had to be ended; the number of those that were too slow.
@@ -81,14 +85,15 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
         std::string user;
         Sender sender;
         std::string head;
-        std::string body;   // behind it
-        Answered answered;  // empty: nobody waits for it any more
+        std::string body;     // behind it
+        Answered answered;    // empty: nobody waits for it any more
+        base::Share share{};  // of a client's
         bool is_second = false;
     };
 
     Work enqueue(const std::string& user, Sender sender, std::string fields, std::string body,
                  Answered answered);
-    bool has_room(const std::string& user, std::size_t size) const;
+    base::Result<base::Share> take_room(const std::string& user, std::size_t size);
     void drop(std::uint64_t key);
     void send_next();
     void watch_time(base::Millis delay);
@@ -107,6 +112,7 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     base::Executor executor_;
     base::Timers& timers_;
     const CheckerConfig config_;
+    base::Budget waiting_;
     execution::FairQueue queue_;
     std::map<std::uint64_t, Request> requests_;
     std::uint64_t last_key_ = 0;

@@ -68,11 +68,13 @@ inline constexpr std::size_t k_call_check_steps = 4'000;
 inline constexpr std::size_t k_small_runner_frame_bytes = 16UL * 1024;
 inline constexpr std::size_t k_small_answer_bytes = 16UL * 1024;
 // That process: from when work is sent to its answer, and the processor time of that; how much of clients may
-// wait for it: pieces of one user, bytes of all.
+// wait for it: pieces of one user, bytes of all, with a share for each user.
 inline constexpr std::chrono::seconds k_checker_deadline{10};
 inline constexpr std::chrono::seconds k_checker_processor_time{1};
 static_assert(k_checker_processor_time < k_checker_deadline);
 inline constexpr std::size_t k_checker_waiting_per_user = 64;
 inline constexpr std::size_t k_checker_waiting_bytes = 64UL * 1024 * 1024;
+inline constexpr std::size_t k_checker_user_floor_bytes = 2UL * 1024 * 1024;
+static_assert(k_max_execution_value_bytes < k_checker_user_floor_bytes);
 
 }  // namespace atl::base

@@ -32,7 +32,7 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
                  Journal& journal, Store& store, ManagerSettings settings)
     : settings_(std::move(settings)),
       context_{clock, timers, sandboxes, journal, store, settings_, stats_, Ages(clock), &preview_ports_},
-      preview_ports_(timers, clock, journal,
+      preview_ports_(timers, clock, journal, sandboxes.places().user_percent(),
                      [this](const std::string& sandbox_id, const std::string& url) {
                          if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
                              conversation->on_preview_changed(url);
@@ -218,9 +218,8 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     record.user_id = std::move(request.user_id);
     record.made_by = std::move(request.made_by);
     const base::ShareHolder holder = record.holder();
-    const bool may_claim =
-        !context_.sandboxes.is_disk_short() && context_.sandboxes.places().room(holder) > 0;
-    auto claimed = may_claim ? pool_.claim(record.agent, request) : std::nullopt;
+    const bool may = !context_.sandboxes.is_disk_short() && context_.sandboxes.places().room(holder) > 0;
+    auto claimed = may ? pool_.claim(record.agent, request) : std::nullopt;
     if (!claimed) {
         if (auto place = admission_.has_place({request.limits, holder}); !place)
             return refuse(reply, place.error());
@@ -444,14 +443,13 @@ void Manager::owner_of(const std::string& sandbox_id, Reply<std::optional<std::s
 
 void Manager::wake(const std::string& sandbox_id, const MayWake& may, const Reply<void>& reply) {
     with_owner(sandbox_id, [this, may, reply](const Result<Conversation*>& owner) {
-        if (!owner || *owner == nullptr)
-            return refuse(reply,
-                          owner ? Error(Errc::sandbox_gone, "the sandbox has no conversation to be woken")
-                                : owner.error());
+        if (!owner)
+            return refuse(reply, owner.error());
+        if (*owner == nullptr)
+            return refuse(reply, {Errc::sandbox_gone, "the sandbox has no conversation to be woken"});
         const Record& record = (*owner)->record();
-        if (auto allowed = may(base::ShareHolder::owner(record.user_id, record.id)); !allowed)
-            return refuse(reply, allowed.error());
-        (*owner)->wake(reply);
+        const auto allowed = may(base::ShareHolder::owner(record.user_id, record.id));
+        allowed ? (*owner)->wake(reply) : refuse(reply, allowed.error());
     });
 }
 

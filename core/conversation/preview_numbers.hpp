@@ -23,6 +23,7 @@ struct PreviewNumber {
     std::string sandbox_id;   // empty: free again
     std::uint64_t freed = 0;  // of a free one: its place in the order in which they were given back
     bool is_stale = false;    // browsers may keep what another sandbox stored
+    std::optional<std::string> user_id{};  // the owner's; of a row of the store, which has it elsewhere
 };
 
 /// The number of a conversation that has not ended, as a server finds it at its start.

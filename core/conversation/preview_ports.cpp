@@ -5,6 +5,30 @@
 #include "core/conversation/journal.hpp"
 
 namespace atl::conversation {
+namespace {
+
+/// A user, or a sandbox that has no owner.
+base::ShareHolder number_holder(const sandbox::Record& sandbox) {
+    return sandbox.holder && sandbox.holder->is_user()
+               ? *sandbox.holder
+               : base::ShareHolder::owner(sandbox.user_id, sandbox.id);
+}
+
+}  // namespace
+
+PreviewPorts::PreviewPorts(base::Timers& timers, const base::Clock& clock, Journal& journal,
+                           unsigned user_share_percent, Changed changed)
+    : timers_(timers),
+      clock_(clock),
+      journal_(journal),
+      changed_(std::move(changed)),
+      shared_({"preview_ports",
+               "ports",
+               "A conversation or sandbox that is deleted gives its port back.",
+               base::k_preview_numbers,
+               base::k_preview_numbers_user_floor,
+               {}},
+              user_share_percent) {}
 
 PreviewPorts::~PreviewPorts() {
     *self_ = nullptr;
@@ -13,8 +37,12 @@ PreviewPorts::~PreviewPorts() {
 }
 
 void PreviewPorts::restore(const std::vector<PreviewNumber>& rows, std::vector<RestingPreview> resting) {
-    for (const PreviewNumber& row : rows)
+    for (const PreviewNumber& row : rows) {
         numbers_.restore(row);
+        // Beyond the share of its user a sandbox keeps the number that it had.
+        if (numbers_.find(row.sandbox_id) != nullptr)
+            take_share(row.sandbox_id, base::ShareHolder::owner(row.user_id, row.sandbox_id));
+    }
     resting_ = std::move(resting);
 }
 
@@ -45,7 +73,16 @@ void PreviewPorts::disable() {
 }
 
 bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
-    return listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host || give(sandbox.id);
+    return listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host ||
+           (take_share(sandbox.id, number_holder(sandbox)) && give(sandbox.id));
+}
+
+/// False: its user has all that one may have.
+bool PreviewPorts::take_share(const std::string& sandbox_id, const base::ShareHolder& holder) {
+    auto share = shared_.take(holder, 1);
+    if (share)
+        shares_[sandbox_id] = std::move(*share);
+    return share.has_value();
 }
 
 bool PreviewPorts::give(const std::string& sandbox_id) {
@@ -53,6 +90,8 @@ bool PreviewPorts::give(const std::string& sandbox_id) {
         numbers_.give(sandbox_id, [this](std::uint16_t number) { return open(number); });
     if (given != nullptr)
         unstored_.insert(given->number);
+    else
+        shares_.erase(sandbox_id);
     return given != nullptr;
 }
 
@@ -66,8 +105,11 @@ void PreviewPorts::on_up(const sandbox::Record& sandbox) {
     if (listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host)
         return;
     const PreviewNumber* const row = numbers_.find(sandbox.id);
-    if (row == nullptr)
-        return replace(sandbox.id);
+    if (row == nullptr) {
+        if (take_share(sandbox.id, number_holder(sandbox)))
+            replace(sandbox.id);
+        return;
+    }
     stop_lingering(row->number);
     if (open(row->number))
         return;
@@ -134,6 +176,7 @@ void PreviewPorts::linger(std::uint16_t number, base::SteadyTime until) {
 
 void PreviewPorts::on_removed(const std::string& sandbox_id) {
     refused_.erase(sandbox_id);
+    shares_.erase(sandbox_id);
     const auto old = numbers_.take_back(sandbox_id);
     if (!old)
         return;

@@ -1,8 +1,8 @@
 // The ports of this machine at which previews are shown where they have no names: reserves a number for each
 // sandbox as it is made, has it listened on while the sandbox lives and a while after a pause, gives it to
 // another sandbox once this one has ended. The end of a server is a pause, too. A number that another program
-// took, and keeps, is replaced. Off until enable(). Internal to core/conversation, but for the port
-// PreviewDoors. Not here: sockets.
+// took, and keeps, is replaced. Numbers are a budget in which each user has a share. Off until enable().
+// Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/shares.hpp"
 #include "core/conversation/preview_numbers.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/types.hpp"
@@ -50,8 +51,8 @@ class PreviewPorts {
     using Changed = std::function<void(const std::string& sandbox_id, const std::string& url)>;
 
     /// `changed` is called from the loop when the number of a sandbox that had started before was replaced.
-    PreviewPorts(base::Timers& timers, const base::Clock& clock, Journal& journal, Changed changed)
-        : timers_(timers), clock_(clock), journal_(journal), changed_(std::move(changed)) {}
+    PreviewPorts(base::Timers& timers, const base::Clock& clock, Journal& journal,
+                 unsigned user_share_percent, Changed changed);
     ~PreviewPorts();
     PreviewPorts(const PreviewPorts&) = delete;
     PreviewPorts& operator=(const PreviewPorts&) = delete;
@@ -64,7 +65,7 @@ class PreviewPorts {
     void disable();
 
     /// Reserves the number of a sandbox that is being made and opens it; one with the host's network gets
-    /// none. False: none is left. It is stored by store().
+    /// none. False: none is left, or its user has all that one may have. It is stored by store().
     bool reserve(const sandbox::Record& sandbox);
     /// Adds the number to the journal's batch, unless the store has it.
     void store(const std::string& sandbox_id);
@@ -85,6 +86,8 @@ class PreviewPorts {
     /// They were told.
     void end_stale(std::uint16_t number);
     std::size_t doors() const noexcept { return open_.size(); }
+    /// The numbers that sandboxes have.
+    const base::Budget& numbers() const noexcept { return shared_; }
 
   private:
     bool open(std::uint16_t number);
@@ -93,6 +96,7 @@ class PreviewPorts {
     void stop_lingering(std::uint16_t number);
     void arm();
     void close_lingering();
+    bool take_share(const std::string& sandbox_id, const base::ShareHolder& holder);
     bool give(const std::string& sandbox_id);
     void replace(const std::string& sandbox_id);
     void arm_retry();
@@ -105,7 +109,9 @@ class PreviewPorts {
     PreviewDoors* listens_ = nullptr;  // null: off
     PreviewPortSettings settings_;
     PreviewNumbers numbers_;
-    std::vector<RestingPreview> resting_;  // until enable()
+    base::Budget shared_;
+    std::map<std::string, base::Share> shares_;  // by sandbox
+    std::vector<RestingPreview> resting_;        // until enable()
     std::set<std::uint16_t> unstored_;
     std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // and when it closes
     std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // those of open_ that will

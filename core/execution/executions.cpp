@@ -15,7 +15,14 @@ Executions::Executions(ExecutionContext context, Engines engines, ExecutionSetti
       engines_(std::move(engines)),
       settings_(std::move(settings)),
       room_(std::move(room)),
-      queue_(settings_.queue),
+      places_({"programs",
+               "programs that run",
+               "A program that has ended gives its place to one that waits.",
+               settings_.queue.running,
+               1,
+               {}},
+              settings_.user_share_percent),
+      queue_(settings_.queue, &places_),
       pool_({context.timers, context.sandboxes, context.programs, room_,
              [this] { return queue_.running() >= settings_.queue.running; },
              [this](const Engine& engine, std::string_view why) { on_engine_start(engine, why); }},
@@ -44,7 +51,7 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
             !room)
             return room.error();
     }
-    if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered) {
+    if (auto entered = queue_.enter(request.holder, key); !entered) {
         shares_.erase(key);
         return entered.error();
     }

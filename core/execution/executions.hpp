@@ -28,6 +28,7 @@ struct ExecutionSettings {
     // Of runs that name none; runners that are started ahead have them.
     std::uint32_t default_memory_mb = base::k_default_execution_memory_mb;
     std::uint32_t default_cpu_percent = base::k_default_execution_cpu_percent;
+    unsigned user_share_percent = base::k_default_user_share_percent;  // of the places to run
 
     /// Memory in MB of a run that names none and whose key has no lower ceiling.
     std::uint32_t memory_of_default_run() const noexcept {
@@ -74,6 +75,8 @@ class Executions {
     std::uint64_t begun_cold() const noexcept { return begun_cold_; }
 
     std::size_t running() const noexcept { return queue_.running(); }
+    /// The places of programs that run.
+    const base::Budget& places() const noexcept { return places_; }
     std::size_t waiting() const noexcept { return queue_.waiting(); }
 
   private:
@@ -102,6 +105,7 @@ class Executions {
     std::map<const Engine*, base::TimerId> rests_;  // of those that ended before they were ready
     const ExecutionSettings settings_;
     Room room_;
+    base::Budget places_;
     FairQueue queue_;
     RunnerPool pool_;
     std::uint64_t begun_pooled_ = 0;

@@ -1,25 +1,27 @@
 #include "core/execution/fair_queue.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace atl::execution {
 
-base::Result<void> FairQueue::enter(std::string_view user, Run run) {
+base::Result<void> FairQueue::enter(const base::ShareHolder& user, Run run) {
     if (owners_.contains(run))
         return base::Error(base::Errc::internal, "a run enters the queue twice");
-    const auto found = users_.find(user);
+    const auto found = users_.find(user.name());
     const std::size_t users_running = found == users_.end() ? 0 : found->second.running;
     const std::size_t users_waiting = found == users_.end() ? 0 : found->second.waiting.size();
     // Before `next` is called, a run that could start at once is in the line too.
-    const std::size_t startable =
-        std::min(limits_.running_per_user - users_running, limits_.running - running_);
+    std::size_t startable = std::min(limits_.running_per_user - users_running, limits_.running - running_);
+    if (places_ != nullptr)
+        startable = std::min<std::size_t>(startable, places_->room(user));
     if (users_waiting >= startable && users_waiting - startable >= limits_.waiting_per_user)
         return base::Error(base::Errc::too_many_executions,
                            "the user has " + std::to_string(users_running) + " programs running and " +
                                std::to_string(users_waiting) + " waiting",
                            limits_.retry_after);
-    users_[std::string(user)].waiting.push_back(run);
-    owners_.emplace(run, Owner{std::string(user), false});
+    users_.try_emplace(user.name(), User{user, {}, 0}).first->second.waiting.push_back(run);
+    owners_.emplace(run, Owner{user.name(), false});
     return {};
 }
 
@@ -34,11 +36,19 @@ std::optional<FairQueue::Run> FairQueue::next() {
         User& user = at->second;
         if (user.waiting.empty() || user.running >= limits_.running_per_user)
             continue;
+        base::Share place;
+        if (places_ != nullptr) {
+            auto taken = places_->take(user.holder, 1);
+            if (!taken)
+                continue;
+            place = std::move(*taken);
+        }
         const Run run = user.waiting.front();
         user.waiting.pop_front();
         ++user.running;
         ++running_;
         owners_.at(run).runs = true;
+        owners_.at(run).place = std::move(place);
         last_ = at->first;
         return run;
     }

@@ -1,5 +1,6 @@
 // Places for runs of code mode: how many of a user run at once and wait, and whose turn is next among users.
-// Pure: no clock, no I/O; the caller starts what `next` names. Not thread-safe.
+// With a budget, those that run are within the share of their user. Pure: no clock, no I/O; the caller starts
+// what `next` names. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -9,9 +10,9 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 
 namespace atl::execution {
 
@@ -26,12 +27,14 @@ class FairQueue {
   public:
     using Run = std::uint64_t;
 
-    explicit FairQueue(QueueLimits limits) : limits_(limits) {}
+    /// `places`: of runs that run; null: without shares. Outlives this.
+    explicit FairQueue(QueueLimits limits, base::Budget* places = nullptr)
+        : limits_(limits), places_(places) {}
 
     /// Puts a run at the end of its user's line; call `next` afterwards.
     /// Errors: too_many_executions with a Retry-After, when as many of the user wait as may; internal: `run`
     /// is here already.
-    base::Result<void> enter(std::string_view user, Run run);
+    base::Result<void> enter(const base::ShareHolder& user, Run run);
     /// The run that may start now, which then counts as running; none: wait for `leave` or `enter`.
     std::optional<Run> next();
     /// The run has ended or is given up, running or waiting. False: it is not here.
@@ -42,15 +45,18 @@ class FairQueue {
 
   private:
     struct User {
+        base::ShareHolder holder;
         std::deque<Run> waiting;
         std::size_t running = 0;
     };
     struct Owner {
         std::string user;
         bool runs = false;
+        base::Share place{};
     };
 
     QueueLimits limits_;
+    base::Budget* places_;
     std::map<std::string, User, std::less<>> users_;  // those who have a run here, and no others
     std::map<Run, Owner> owners_;
     std::string last_;  // the user served last

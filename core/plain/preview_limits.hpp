@@ -79,6 +79,8 @@ inline constexpr std::size_t k_max_preview_ports = 32;
 inline constexpr std::uint16_t k_first_preview_number = 30'000;
 inline constexpr std::uint16_t k_preview_numbers = 10'000;
 inline constexpr std::size_t k_preview_number_tries = 256;
+// Ports that a user may have while there are as many, whatever the share is (core/base/shares.hpp).
+inline constexpr std::uint16_t k_preview_numbers_user_floor = 100;
 static_assert(k_first_preview_number + k_preview_numbers <= 65'536);
 // A sandbox keeps its number while another program has it no longer than this: the kernel gives those from
 // 32,768 on to connections, too (ip(7), ip_local_port_range). How often that is looked at.

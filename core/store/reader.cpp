@@ -147,10 +147,16 @@ StartState Reader::load_start() {
 void Reader::find_preview_numbers(StartState& state) {
     SQLite::Statement rows(database_,
                            "SELECT number, CASE WHEN EXISTS (SELECT 1 FROM sandboxes WHERE "
-                           "id = sandbox_id AND gone = 0) THEN sandbox_id END, freed, stale FROM "
+                           "id = sandbox_id AND gone = 0) THEN sandbox_id END, freed, stale, (SELECT "
+                           "ifnull(s.user_id, c.user_id) FROM sandboxes s LEFT JOIN conversations c ON "
+                           "c.id = s.conversation_id WHERE s.id = preview_numbers.sandbox_id) FROM "
                            "preview_numbers");
-    while (rows.executeStep())
-        read_columns(rows, state.preview_numbers.emplace_back(), 0);
+    while (rows.executeStep()) {
+        auto& number = state.preview_numbers.emplace_back();
+        read_columns(rows, number, 0);
+        if (!rows.isColumnNull(4))
+            number.user_id = rows.getColumn(4).getString();
+    }
     find_resting_previews(state);
 }
 

@@ -522,8 +522,8 @@ void add_follow_routes(Api& api, std::vector<Route>& routes) {
     answer.body = BodyKind::json;
     answer.request_schema = "CallAnswer";
     answer.responses = {{204, "It is done.", ""}};
-    answer.errors = {Errc::not_found, Errc::execution_ended, Errc::call_answered, Errc::too_many_executions,
-                     Errc::deadline_exceeded};
+    answer.errors = {Errc::not_found,           Errc::execution_ended, Errc::call_answered,
+                     Errc::too_many_executions, Errc::user_share,      Errc::deadline_exceeded};
     routes.push_back(std::move(answer));
 
     if (api.tokens == nullptr)
@@ -579,7 +579,7 @@ void add_report_routes(Api& api, std::vector<Route>& routes) {
     prompt.body = BodyKind::json;
     prompt.request_schema = "ToolPrompt";
     prompt.responses = {{200, "The declarations.", "ToolDeclarations"}};
-    prompt.errors = {Errc::too_many_executions, Errc::deadline_exceeded};
+    prompt.errors = {Errc::too_many_executions, Errc::user_share, Errc::deadline_exceeded};
     prompt.user_keys = UserKeys::allowed;
     routes.push_back(std::move(prompt));
 }

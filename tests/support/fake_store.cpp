@@ -148,9 +148,13 @@ void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done
         const auto box = sandboxes.find(row.sandbox_id);
         if (box == sandboxes.end() || box->second.gone)
             state.preview_numbers.back().sandbox_id.clear();
+        else
+            state.preview_numbers.back().user_id = box->second.user_id;
         for (const auto& [key, record] : conversations) {
             using conversation::Status;
             const bool ran = record.status == Status::starting || record.status == Status::active;
+            if (record.sandbox_id == row.sandbox_id && record.user_id)
+                state.preview_numbers.back().user_id = record.user_id;
             if (record.sandbox_id != row.sandbox_id || (!ran && record.status != Status::paused))
                 continue;
             base::WallTime since = record.last_active_at;

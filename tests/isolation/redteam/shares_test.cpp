@@ -136,7 +136,7 @@ TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam
 }
 
 TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
-    // Of 20 places. Returns how many were made before the first refusal.
+    // There are 20 places. Returns how many were made before the first refusal.
     const auto fill = [](House& house, const std::string& code) {
         for (int made = 0;; ++made) {
             const HttpResponse answer = house.post("/v1/sandboxes", of_user("greedy"));
@@ -173,7 +173,7 @@ TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wak
         }
         return names;
     };
-    // Of 20 wakes a minute: nothing listens in what was woken.
+    // There are 20 wakes a minute. Nothing listens in what was woken.
     const auto wake = [](House& house, const std::vector<std::string>& names) {
         HttpClient visitor(house.lab.server.address());
         std::map<std::string, int> answers;
@@ -194,6 +194,42 @@ TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wak
     const auto neighbour = sleepers(house, "neighbour", 1);
     CHECK(wake(house, greedy) == std::map<std::string, int>{{"no_listener", 10}, {"user_share", 12}});
     CHECK(wake(house, neighbour) == std::map<std::string, int>{{"no_listener", 1}});
+}
+
+TEST_CASE("Spinning programs of four users leave a fifth one a place to run", "[redteam]") {
+    const auto spin = [](House& house) {
+        for (int i = 0; i < 16; ++i) {
+            const Json spinning{{"userId", "greedy" + std::to_string(i % 4)},
+                                {"code", "for (;;) {}"},
+                                {"cpuPercent", 10},
+                                {"timeoutMs", 60'000},
+                                {"detached", true}};
+            REQUIRE(house.post("/v1/execute", spinning).status == 202);
+        }
+    };
+    const Json quick{{"userId", "neighbour"}, {"code", "return 7"}};
+    {
+        House control("100");
+        const Json executors = control.lab.api.call(200, "GET", "/v1/executors");
+        if (std::ranges::none_of(executors["executors"],
+                                 [](const Json& one) { return one["available"] == true; }))
+            SKIP("no engine of code mode is installed: scripts/setup --executors");
+        spin(control);
+        CHECK(control.used("programs") == 16);
+        Json waiting = quick;
+        waiting["detached"] = true;
+        const Json begun = Json::parse(control.post("/v1/execute", waiting).body);
+        const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
+        CHECK(control.lab.api.call(200, "GET", path)["status"] == "waiting");
+        CHECK(control.used("programs") == 16);
+    }
+    House house("50");
+    spin(house);
+    CHECK(house.used("programs") == 12);
+    const HttpResponse answer = house.post("/v1/execute", quick);
+    CHECK(answer.status == 200);
+    CHECK(Json::parse(answer.body)["result"] == 7);
+    CHECK(house.used("programs") == 12);
 }
 
 }  // namespace shares_test

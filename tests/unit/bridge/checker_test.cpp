@@ -395,6 +395,31 @@ TEST_CASE("checker: users take turns, and the clients of one have so much waitin
     CHECK(order == "!abcaa");
 }
 
+TEST_CASE("checker: what waits of one user's clients leaves others room in bytes") {
+    Bench bench({.program = "", .waiting_bytes = 6UL * 1024 * 1024});
+    CHECK(bench.check("[1]").has_value());
+    const pid_t process = bench.checker->pid();
+    REQUIRE(signal_to(process, SIGSTOP) == 0);
+    std::string order;
+    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    const auto answer = [&](const std::string& user) {
+        works.push_back(bench.checker->split(
+            user, "result", '"' + std::string(900'000, 'x') + '"',
+            [&order](const base::Result<execution::SplitJson>& result) {
+                order += result ? 's' : result.error().code() == base::Errc::user_share ? '!' : '?';
+            }));
+    };
+    for (int i = 0; i < 4; ++i)
+        answer("a");
+    answer("b");
+    REQUIRE(bench.loop.run_until([&] { return order == "!"; }));
+    CHECK(bench.checker->waiting().used() > 3'600'000);
+    REQUIRE(signal_to(process, SIGCONT) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
+    CHECK(order == "!ssss");
+    CHECK(bench.checker->waiting().used() == 0);
+}
+
 TEST_CASE("checker: what a run sends is taken however much of its user's clients waits") {
     Bench bench({.program = "", .waiting_per_user = 1, .waiting_bytes = 4096});
     CHECK(bench.check("[1]").has_value());

@@ -2,6 +2,7 @@
 #include "core/conversation/preview_ports.hpp"
 
 #include <algorithm>
+#include <catch2/generators/catch_generators.hpp>
 #include <set>
 
 #include "tests/support/result_printer.hpp"
@@ -329,6 +330,35 @@ TEST_CASE("A sandbox of the pool has no number before a conversation claims it")
     CHECK(doors.opened.empty());
     REQUIRE(house.create().has_value());
     CHECK(doors.opened.size() == 1);
+}
+
+TEST_CASE("Ports of one user's previews leave others theirs, unless one may have all") {
+    const unsigned percent = GENERATE(50U, 100U);
+    FakeWorld world{7};
+    conversation::Journal journal(world.store, world.timers);
+    FakeDoors doors;
+    PreviewPorts ports(world.timers, world.clock, journal, percent,
+                       [](const std::string&, const std::string&) {});
+    const auto greedy = base::ShareHolder::user("greedy");
+    ports.restore({{base::k_first_preview_number, "old", 0, false, "greedy"}}, {});
+    CHECK(ports.numbers().held_by(greedy) == 1);
+    ports.enable(doors, {k_linger, 3});
+    const auto reserve = [&](const std::string& id, const std::string& user) {
+        sandbox::Record record;
+        record.id = id;
+        record.user_id = user;
+        return ports.reserve(record);
+    };
+    int made = 1;
+    while (reserve("s" + std::to_string(made), "greedy"))
+        ++made;
+    CHECK(made == (percent == 50 ? 5'000 : 10'000));
+    CHECK(ports.numbers().used() == static_cast<std::uint64_t>(made));
+    CHECK(reserve("neighbour", "neighbour") == (percent == 50));
+    CHECK_FALSE(reserve("more", "greedy"));
+    ports.on_removed("old");
+    CHECK(reserve("more", "greedy") == (percent == 100));
+    ports.disable();
 }
 
 }  // namespace core_preview_ports_test

@@ -69,6 +69,7 @@ TEST_CASE("Numbers of previews come back, free where their sandbox is no more") 
     const test::TempDir dir;
     sandbox::Record present;
     present.id = "present";
+    present.user_id = "ann";
     sandbox::Record gone;
     gone.id = "gone";
     gone.gone = true;
@@ -85,6 +86,8 @@ TEST_CASE("Numbers of previews come back, free where their sandbox is no more") 
     REQUIRE(rows.size() == 4);
     CHECK(rows[30'001].sandbox_id == "present");
     CHECK(rows[30'001].is_stale);
+    CHECK(rows[30'001].user_id == "ann");
+    CHECK(rows[30'002].user_id == std::nullopt);
     CHECK(rows[30'002].sandbox_id.empty());
     CHECK(rows[30'003].sandbox_id.empty());
     CHECK(rows[39'999].freed == 7);
