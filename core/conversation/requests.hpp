@@ -81,6 +81,7 @@ struct PreviewView {
     bool has_ended = false;  // for good: only its record is left, or it is being removed
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
     sandbox::PreviewSettings settings;
+    std::uint32_t max_sockets = 0;
 };
 
 /// How much of a user was removed.

@@ -73,6 +73,7 @@ PreviewView preview_of(const Context& context, const sandbox::Record& record) {
     view.has_ended = record.gone || context.sandboxes.is_being_removed(record.id);
     view.network = record.network;
     view.settings = record.preview;
+    view.max_sockets = record.limits.max_sockets;
     return view;
 }
 

@@ -55,6 +55,19 @@ inline constexpr std::size_t k_max_upstreams = 8'192;
 inline constexpr std::size_t k_max_upstreams_of_sandbox = k_max_upstreams / 2;
 static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox &&
               k_upstreams_of_sandbox <= k_max_upstreams_of_sandbox);
+// Sockets of a sandbox that visitors may have: one part of so many, where a connection that the guest makes
+// takes more than the one that the dev server accepts. With all others they leave a part of so many.
+inline constexpr std::size_t k_visitors_sockets = 2;
+inline constexpr std::size_t k_sockets_of_dial = 3;
+inline constexpr std::uint32_t k_visitors_leave_sockets = 8;
+
+// Once this part of the connections that a sandbox may have to visitors serves one, a visitor for whom the
+// server waits has a least pace: so many bytes in so much of that wait.
+inline constexpr std::size_t k_crowded_upstreams = 2;
+inline constexpr std::size_t k_least_pace_bytes = 10UL * 1024;
+inline constexpr std::chrono::milliseconds k_least_pace_time{10'000};
+// An address has as many of them as it leaves to the others, and in any case so many as a browser opens.
+inline constexpr std::size_t k_upstreams_of_address = 16;
 
 // Wakes of paused conversations by their previews: of all in a minute, of one at most once in this time.
 inline constexpr std::uint32_t k_preview_wakes_per_minute = 60;

@@ -547,22 +547,6 @@ Channel* Manager::channel(const std::string& id) {
     return generation.machine.phase() == GenerationMachine::Phase::ready ? generation.channel.get() : nullptr;
 }
 
-base::Result<InnerSocket> Manager::connect(const std::string& id, std::uint16_t port) {
-    if (channel(id) == nullptr || status(id) != Status::ready)
-        return base::Error(base::Errc::sandbox_gone);
-    return lookup(id)->generation->process->connect(port);
-}
-
-bool Manager::can_connect(const std::string& id) const {
-    const Sandbox* const sandbox = lookup(id);
-    return sandbox == nullptr || sandbox->status != Status::ready || !sandbox->generation ||
-           !sandbox->generation->process || sandbox->generation->process->can_connect();
-}
-
-void Manager::await_connect(const std::string& id, std::function<void()> ready) {
-    lookup(id)->generation->process->await_connect(std::move(ready));
-}
-
 std::vector<std::uint16_t> Manager::ports(const std::string& id) const {
     const Sandbox* const sandbox = lookup(id);
     return sandbox != nullptr && sandbox->generation ? sandbox->generation->ports

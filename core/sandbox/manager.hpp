@@ -229,7 +229,7 @@ class Manager {
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     /// A connection to a port inside a sandbox that is ready and not frozen. Errors: those of
-    /// Process::connect.
+    /// Process::connect; capacity, while the sandbox has almost all of its sockets.
     base::Result<InnerSocket> connect(const std::string& id, std::uint16_t port);
     /// Before connect(), as Process::can_connect() and await_connect(). True for a sandbox that does not run.
     bool can_connect(const std::string& id) const;

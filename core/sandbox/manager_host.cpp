@@ -2,6 +2,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "core/sandbox/manager.hpp"
 #include "core/sandbox/manager_parts.hpp"
 
@@ -50,6 +51,29 @@ void Manager::on_socket_excess(const std::string& id, const SocketExcess& excess
                   std::to_string(excess.limit) + (is_netlink ? "" : " (maxSockets)") +
                   "; what they had in memory is lost, the files are kept";
     perform(*sandbox, sandbox->generation->machine.kill(std::move(exit)));
+}
+
+base::Result<InnerSocket> Manager::connect(const std::string& id, std::uint16_t port) {
+    if (channel(id) == nullptr || status(id) != Status::ready)
+        return base::Error(base::Errc::sandbox_gone);
+    const Sandbox& sandbox = *lookup(id);
+    Process& process = *sandbox.generation->process;
+    // A program may keep the sockets of visitors who left: what is counted are all that there are now.
+    const std::uint32_t limit = sandbox.record.limits.max_sockets;
+    if (process.sockets().value_or(0) >= limit - limit / base::k_visitors_leave_sockets)
+        return base::Error(base::Errc::capacity, "The sandbox has almost all sockets that it may have.",
+                           std::chrono::seconds(1));
+    return process.connect(port);
+}
+
+bool Manager::can_connect(const std::string& id) const {
+    const Sandbox* const sandbox = lookup(id);
+    return sandbox == nullptr || sandbox->status != Status::ready || !sandbox->generation ||
+           !sandbox->generation->process || sandbox->generation->process->can_connect();
+}
+
+void Manager::await_connect(const std::string& id, std::function<void()> ready) {
+    lookup(id)->generation->process->await_connect(std::move(ready));
 }
 
 void Manager::watch_host_memory() {

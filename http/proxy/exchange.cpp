@@ -136,12 +136,11 @@ base::Task<Exchange::Ending> Exchange::async_forward() {
         } else {
             arm();
             io = co_await client_->async_pause();
+            end_wait(io);
         }
-        if (ending_)  // refuse_waiting()
+        if (ending_)  // also by refuse_waiting()
             co_return *ending_;
-        if (io == Io::deadline)
-            on_deadline();
-        else if (io != Io::ok)
+        if (io != Io::ok && io != Io::deadline)
             co_return Ending::left;
     }
 }
@@ -176,6 +175,7 @@ bool Exchange::pass_body() {
         return false;
     }
     client_->consume(sent);
+    moved_of_client_ += sent;
     request_ended_ = request_->done();
     return true;
 }
@@ -208,6 +208,7 @@ bool Exchange::read_body() {
         return false;
     }
     client_->consume(fed->used);
+    moved_of_client_ += fed->used;
     piece.resize(fed->written);
     if (request_form_.is_chunked)
         write_chunk(to_upstream_.bytes, chunk);
@@ -221,6 +222,7 @@ bool Exchange::pump_response() {
     if (!to_client_.empty()) {
         const std::size_t sent = client_->send_some(to_client_.rest());
         to_client_.take(sent);
+        moved_of_client_ += sent;
         count_head(sent);
         if (is_over(client_->status()))
             ending_ = Ending::left;
@@ -265,6 +267,7 @@ bool Exchange::pass_answer() {
         return false;
     }
     upstream_->consume(sent);
+    moved_of_client_ += sent;
     answer_ended_ = answer_.done();
     return true;
 }
@@ -416,20 +419,62 @@ void Exchange::set_deadline() {
                             : !request_ended_ && may_send_body_ && !upstream_deaf_ && !is_upstream_full()
                                 ? Waiting::client_sends
                                 : Waiting::answer;
-    if (waiting == waiting_ && !moved_)
-        return;
-    waiting_ = waiting;
-    moved_ = false;
-    switch (waiting) {
-        case Waiting::client_reads:
-            return client_->set_deadline(state_->settings.write_deadline);
-        case Waiting::client_sends:
-            return client_->set_deadline(state_->settings.body_deadline);
-        case Waiting::answer:
-            return client_->set_deadline(deadlines_.answer);
-        case Waiting::none:
-            return client_->clear_deadline();
+    const auto now = client_->now();
+    if (waiting != waiting_ || moved_) {
+        waiting_ = waiting;
+        moved_ = false;
+        move_until_ = waiting == Waiting::none ? base::SteadyTime::max() : now + time_to_move();
     }
+    wait_began_ = now;
+    auto until = move_until_;
+    if (waits_for_client())
+        until = std::min(until, now + (base::k_least_pace_time - waited_for_client_));
+    if (until == base::SteadyTime::max())
+        client_->clear_deadline();
+    else
+        client_->set_deadline(std::chrono::ceil<base::Millis>(until - now));
+}
+
+base::Millis Exchange::time_to_move() const {
+    switch (waiting_) {
+        case Waiting::client_reads:
+            return state_->settings.write_deadline;
+        case Waiting::client_sends:
+            return state_->settings.body_deadline;
+        case Waiting::answer:
+        case Waiting::none:
+            break;
+    }
+    return deadlines_.answer;
+}
+
+bool Exchange::waits_for_client() const noexcept {
+    return waiting_ == Waiting::client_reads || waiting_ == Waiting::client_sends;
+}
+
+void Exchange::end_wait(Io io) {
+    const auto now = client_->now();
+    if (ending_ || (io != Io::ok && io != Io::deadline))
+        return;
+    if (io == Io::deadline && now >= move_until_)
+        return on_deadline();
+    if (!waits_for_client())
+        return;
+    waited_for_client_ += now - wait_began_;
+    if (waited_for_client_ < base::k_least_pace_time)
+        return;
+    if (moved_of_client_ < base::k_least_pace_bytes && port_->is_crowded())
+        fail_slow_client();
+    waited_for_client_ = {};
+    moved_of_client_ = 0;
+}
+
+void Exchange::fail_slow_client() {
+    if (waiting_ == Waiting::client_reads)
+        ending_ = Ending::cut;
+    else
+        fail(Error(Errc::request_timeout,
+                   "The body of the request came too slowly for a preview that many others use now."));
 }
 
 void Exchange::on_deadline() {

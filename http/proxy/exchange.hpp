@@ -2,7 +2,8 @@
 // the client while it arrives, both at once and in constant memory, each direction as fast as its reader.
 // After a 101 the connection is a tunnel until both sides have ended. Invariants: what cannot be completed is
 // cut, so that no client takes a part for the whole; a request is sent twice only if it is idempotent, has no
-// body, and a kept connection closed without a byte of an answer. Not here: which fields pass (heads.hpp),
+// body, and a kept connection closed without a byte of an answer; where connections are scarce, a client for
+// whom the proxy waits keeps a least pace, or loses its own. Not here: which fields pass (heads.hpp),
 // who may ask (a service).
 #pragma once
 
@@ -95,7 +96,11 @@ class Exchange final : public Relay {
     bool is_client_full() const;
     void arm();
     void set_deadline();
+    base::Millis time_to_move() const;
+    bool waits_for_client() const noexcept;
+    void end_wait(Io io);
     void on_deadline();
+    void fail_slow_client();
     void keep_upstream();
     base::Task<> async_tunnel();
     Outcome outcome(Ending ending);
@@ -128,7 +133,11 @@ class Exchange final : public Relay {
     std::size_t interim_ = 0;        // answers before the final one
     unsigned status_ = 0;
     Waiting waiting_ = Waiting::none;
-    bool moved_ = true;  // bytes, since the deadline was set
+    bool moved_ = true;  // bytes, since the time for them began
+    base::SteadyTime move_until_ = base::SteadyTime::max();
+    base::SteadyTime wait_began_{};
+    base::SteadyTime::duration waited_for_client_{};  // since the client's pace was measured
+    std::size_t moved_of_client_ = 0;                 // bytes since then
     std::optional<Ending> ending_;
     base::Error error_;
 };

@@ -316,8 +316,11 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
         return std::make_unique<Response>(refuse(context, is_broken && !is_up(id) ? rests : error));
     };
     UpstreamKey key{visit.sandbox_id, view.generation, visit.port};
-    auto exchange =
-        std::make_unique<Exchange>(upstreams_->port(std::move(key)), std::move(host), std::move(refusal));
+    const LimitSubject visitor = limits_.subject_of(context.client);
+    const UpstreamVisitor who{view.max_sockets,
+                              visitor.is_limited ? std::optional(visitor.address) : std::nullopt};
+    auto exchange = std::make_unique<Exchange>(upstreams_->port(std::move(key), who), std::move(host),
+                                               std::move(refusal));
     if (visit.is_activity) {
         exchange->on_traffic(
             [this, sandbox_id = visit.sandbox_id](Traffic traffic) { visits_.note(sandbox_id, traffic); });

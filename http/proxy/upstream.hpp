@@ -21,10 +21,12 @@ class UpstreamPort {
   public:
     virtual ~UpstreamPort() = default;
     /// A connection; with Reuse::allowed perhaps one that is kept. Errors: no_listener; upstream_failed;
-    /// sandbox_gone.
+    /// sandbox_gone; capacity; too_many_connections.
     virtual base::Result<Upstream> connect(Reuse reuse) = 0;
     /// Keeps a connection on which a request was answered as a whole, for the next one.
     virtual void keep(std::unique_ptr<ByteStream> stream) = 0;
+    /// True while so many requests are under way that each client has to keep a pace.
+    virtual bool is_crowded() const = 0;
 };
 
 }  // namespace atl::http

@@ -16,23 +16,48 @@ bool is_quiet(ByteStream& stream) {
     return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+constexpr std::chrono::seconds k_try_again{1};
+
 base::Error no_place() {
     return {base::Errc::capacity, "The preview of this sandbox has all the connections that it may have.",
-            std::chrono::seconds(1)};
+            k_try_again};
+}
+
+base::Error no_place_for_address() {
+    return {base::Errc::too_many_connections,
+            "This address has as many connections of the preview of this sandbox as it leaves to others.",
+            k_try_again};
 }
 
 }  // namespace
 
 class UpstreamPool::Port final : public UpstreamPort {
   public:
-    Port(std::shared_ptr<UpstreamPool> pool, UpstreamKey key)
-        : pool_(std::move(pool)), key_(std::move(key)) {}
-    base::Result<Upstream> connect(Reuse reuse) override { return pool_->connect(key_, reuse); }
+    Port(std::shared_ptr<UpstreamPool> pool, UpstreamKey key, UpstreamVisitor visitor)
+        : pool_(std::move(pool)), key_(std::move(key)), visitor_(visitor) {}
+    ~Port() override {
+        if (sandbox_)
+            pool_->leave(*sandbox_, visitor_);
+    }
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+    base::Result<Upstream> connect(Reuse reuse) override {
+        if (!sandbox_) {
+            const auto entered = pool_->enter(key_.sandbox_id, visitor_);
+            if (entered.has_error())
+                return entered.error();
+            sandbox_ = *entered;
+        }
+        return pool_->connect(key_, *sandbox_, visitor_, reuse);
+    }
     void keep(std::unique_ptr<ByteStream> stream) override { pool_->keep(key_, std::move(stream)); }
+    bool is_crowded() const override { return sandbox_ && pool_->is_crowded(*sandbox_, visitor_); }
 
   private:
     std::shared_ptr<UpstreamPool> pool_;
     UpstreamKey key_;
+    const UpstreamVisitor visitor_;
+    std::optional<Place> sandbox_;  // once it was let in
 };
 
 UpstreamPool::UpstreamPool(base::Executor executor, const base::Clock& clock, base::Timers& timers,
@@ -48,8 +73,8 @@ UpstreamPool::~UpstreamPool() {
     timers_.cancel(timer_);
 }
 
-std::shared_ptr<UpstreamPort> UpstreamPool::port(UpstreamKey key) {
-    return std::make_shared<Port>(shared_from_this(), std::move(key));
+std::shared_ptr<UpstreamPort> UpstreamPool::port(UpstreamKey key, UpstreamVisitor visitor) {
+    return std::make_shared<Port>(shared_from_this(), std::move(key), visitor);
 }
 
 void UpstreamPool::clear() {
@@ -58,25 +83,64 @@ void UpstreamPool::clear() {
     timers_.cancel(std::exchange(timer_, 0));
 }
 
+/// The connections that a sandbox may have to its visitors: their sockets leave it as many.
+std::size_t UpstreamPool::most_of(const OfSandbox& sandbox, const UpstreamVisitor& visitor) const {
+    const std::size_t sockets = visitor.max_sockets / base::k_visitors_sockets;
+    if (!sandbox.is_dialed)
+        return std::min(bounds_.of_sandbox, sockets);
+    return std::min({bounds_.of_sandbox, bounds_.dialed_of_sandbox, sockets / base::k_sockets_of_dial});
+}
+
+/// A request is let in. An address may have as many as it leaves to the others.
+base::Result<UpstreamPool::Place> UpstreamPool::enter(const std::string& sandbox_id,
+                                                      const UpstreamVisitor& visitor) {
+    const Place at = sandboxes_.try_emplace(sandbox_id).first;
+    OfSandbox& sandbox = at->second;
+    if (visitor.address) {
+        std::size_t& own = sandbox.of_addresses[*visitor.address];
+        if (own >= base::k_upstreams_of_address && sandbox.requests + own >= most_of(sandbox, visitor))
+            return no_place_for_address();
+        ++own;
+    }
+    ++sandbox.requests;
+    return at;
+}
+
+void UpstreamPool::leave(Place sandbox, const UpstreamVisitor& visitor) {
+    auto& of_addresses = sandbox->second.of_addresses;
+    --sandbox->second.requests;
+    if (visitor.address && --of_addresses.at(*visitor.address) == 0)
+        of_addresses.erase(*visitor.address);
+    erase_unused(sandbox);
+}
+
+bool UpstreamPool::is_crowded(Place sandbox, const UpstreamVisitor& visitor) const {
+    return sandbox->second.requests * base::k_crowded_upstreams >= most_of(sandbox->second, visitor);
+}
+
+void UpstreamPool::erase_unused(Place sandbox) {
+    if (sandbox->second.open == 0 && sandbox->second.requests == 0)
+        sandboxes_.erase(sandbox);
+}
+
 /// Counts a connection until it is destroyed. Null: there are too many. One that only waits gives way.
-std::shared_ptr<const void> UpstreamPool::take_place(const UpstreamKey& key) {
+std::shared_ptr<const void> UpstreamPool::take_place(Place sandbox, const UpstreamVisitor& visitor) {
     const auto is_full = [&] {
-        const auto found = open_of_.find(key.sandbox_id);
-        return open_ >= bounds_.of_all || (found != open_of_.end() && found->second >= bounds_.of_sandbox);
+        return open_ >= bounds_.of_all || sandbox->second.open >= most_of(sandbox->second, visitor);
     };
-    while (is_full() && drop_idle(key.sandbox_id)) {
+    while (is_full() && drop_idle(sandbox->first)) {
     }
     if (is_full())
         return nullptr;
     ++open_;
-    ++open_of_[key.sandbox_id];
-    return {this, [weak = weak_from_this(), id = key.sandbox_id](const void*) {
+    ++sandbox->second.open;
+    return {this, [weak = weak_from_this(), sandbox](const void*) {
                 const auto pool = weak.lock();
                 if (pool == nullptr)
                     return;
                 --pool->open_;
-                if (const auto found = pool->open_of_.find(id); --found->second == 0)
-                    pool->open_of_.erase(found);
+                --sandbox->second.open;
+                pool->erase_unused(sandbox);
             }};
 }
 
@@ -94,17 +158,19 @@ bool UpstreamPool::drop_idle(const std::string& sandbox_id) {
     return true;
 }
 
-base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Reuse reuse) {
+base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Place sandbox,
+                                             const UpstreamVisitor& visitor, Reuse reuse) {
     if (reuse == Reuse::allowed) {
         if (auto kept = take(key))
             return Upstream{std::move(kept), true};
     }
-    auto place = take_place(key);
+    auto place = take_place(sandbox, visitor);
     if (place == nullptr)
         return no_place();
     auto made = connect_(key.sandbox_id, key.port);
     if (made.has_error() && made.error().code() == base::Errc::host_unsupported && dial_) {
-        if (open_of_.at(key.sandbox_id) > bounds_.dialed_of_sandbox)
+        sandbox->second.is_dialed = true;
+        if (sandbox->second.open > most_of(sandbox->second, visitor))
             return no_place();
         auto dialed = dial_(key.sandbox_id, key.port, std::move(place));
         if (dialed.has_error())

@@ -1,14 +1,16 @@
-// Connections to ports inside sandboxes: how many there are of one sandbox and of all, and those that wait
-// for their next request. One belongs to a generation: another one of the same sandbox never gets it. An
-// idle one is closed after a while.
+// Connections to ports inside sandboxes: how many there are of one sandbox, of all, and of one visitor's
+// address within a sandbox; and those that wait for their next request. One belongs to a generation: another
+// one of the same sandbox never gets it. An idle one is closed after a while.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 
 #include "core/base/clock.hpp"
 #include "core/plain/operation_limits.hpp"
@@ -27,6 +29,12 @@ struct UpstreamKey {
         return std::tie(sandbox_id, generation, port) <
                std::tie(other.sandbox_id, other.generation, other.port);
     }
+};
+
+/// For whom a connection is.
+struct UpstreamVisitor {
+    std::uint32_t max_sockets = UINT32_MAX;  // of the sandbox
+    std::optional<std::uint64_t> address{};  // nothing: without a bound of its own
 };
 
 struct UpstreamBounds {
@@ -54,8 +62,9 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     UpstreamPool(const UpstreamPool&) = delete;
     UpstreamPool& operator=(const UpstreamPool&) = delete;
 
-    /// The port as one request sees it; keeps the pool. What is over a bound is refused (capacity).
-    std::shared_ptr<UpstreamPort> port(UpstreamKey key);
+    /// The port as one request sees it; keeps the pool. What is over a bound is refused: capacity;
+    /// too_many_connections, of an address.
+    std::shared_ptr<UpstreamPort> port(UpstreamKey key, UpstreamVisitor visitor = {});
     std::size_t kept() const noexcept { return count_; }
     /// All that are open, kept or not.
     std::size_t open() const noexcept { return open_; }
@@ -69,8 +78,22 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
         base::SteadyTime since;
     };
 
-    std::shared_ptr<const void> take_place(const UpstreamKey& key);
-    base::Result<Upstream> connect(const UpstreamKey& key, Reuse reuse);
+    struct OfSandbox {
+        std::size_t open = 0;      // connections
+        std::size_t requests = 0;  // that were let in and are not over
+        std::unordered_map<std::uint64_t, std::size_t> of_addresses;  // of these; none is zero
+        bool is_dialed = false;                                       // its guest makes the connections
+    };
+    using Place = std::map<std::string, OfSandbox>::iterator;
+
+    std::size_t most_of(const OfSandbox& sandbox, const UpstreamVisitor& visitor) const;
+    base::Result<Place> enter(const std::string& sandbox_id, const UpstreamVisitor& visitor);
+    void leave(Place sandbox, const UpstreamVisitor& visitor);
+    bool is_crowded(Place sandbox, const UpstreamVisitor& visitor) const;
+    void erase_unused(Place sandbox);
+    std::shared_ptr<const void> take_place(Place sandbox, const UpstreamVisitor& visitor);
+    base::Result<Upstream> connect(const UpstreamKey& key, Place sandbox, const UpstreamVisitor& visitor,
+                                   Reuse reuse);
     bool drop_idle(const std::string& sandbox_id);
     std::unique_ptr<ByteStream> take(const UpstreamKey& key);
     void keep(const UpstreamKey& key, std::unique_ptr<ByteStream> stream);
@@ -83,7 +106,7 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     const Connect connect_;
     const Dial dial_;
     const UpstreamBounds bounds_;
-    std::map<std::string, std::size_t> open_of_;  // a sandbox; none is zero
+    std::map<std::string, OfSandbox> sandboxes_;  // those with connections or requests
     std::size_t open_ = 0;
     std::map<UpstreamKey, std::deque<Idle>> idle_;  // each the oldest first; no empty one
     std::size_t count_ = 0;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <list>
 #include <string>
 
 #include "tests/isolation/lab.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace strangers_test {
 
@@ -42,7 +44,118 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", 5173), Handler).serve_forever()
 )";
 
+// Answers `/ready`, and keeps every other connection for good, also once its client has left.
+constexpr const char* k_keeping_server = R"(
+import socket
+server = socket.create_server(("127.0.0.1", 5173), backlog=256)
+kept = []
+while True:
+    connection, _ = server.accept()
+    if connection.recv(4096).startswith(b"GET /ready"):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        connection.close()
+    else:
+        kept.append(connection)
+)";
+
+/// Visitors of one preview, each with a connection of its own.
+class Crowd {
+  public:
+    Crowd(Lab& lab, const Sandbox& sandbox) : address_(lab.server.address()) {
+        host_ = "preview-" + sandbox.sandbox_id() + ".preview.localhost" + address_.substr(address_.rfind(':'));
+        const Json wanted{{"argv", {"python3", "-c", k_keeping_server}}};
+        lab.api.call(201, "POST", "/v1/sandboxes/" + sandbox.sandbox_id() + "/processes", wanted.dump());
+        REQUIRE(eventually([&] { return ready("198.51.100.1").status == 200; }));
+    }
+    HttpResponse ready(const std::string& from) const {
+        return HttpClient(address_).request("GET", "/ready", "", {{"Host", host_}, {"X-Forwarded-For", from}});
+    }
+    void begin(const std::string& head, const std::string& from) {
+        HttpClient& visitor = visitors.emplace_back(address_);
+        visitor.connect();
+        visitor.send_raw(head + " HTTP/1.1\r\nHost: " + host_ + "\r\nX-Forwarded-For: " + from +
+                         "\r\nContent-Length: 1000000\r\n\r\n");
+    }
+    /// Those who got an answer.
+    std::size_t answered() {
+        return static_cast<std::size_t>(std::ranges::count_if(visitors, [](const HttpClient& visitor) {
+            pollfd ready{visitor.fd(), POLLIN, 0};
+            return ::poll(&ready, 1, 0) == 1;
+        }));
+    }
+
+    std::list<HttpClient> visitors;
+
+  private:
+    std::string address_;
+    std::string host_;
+};
+
 }  // namespace
+
+TEST_CASE("Visitors of a preview cannot end its sandbox by the number of their connections",
+          "[redteam][strangers]") {
+    Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost"});
+    const Json request{{"limits", {{"maxSockets", 64}}}};
+    const auto status_of = [&](const Sandbox& sandbox) {
+        return lab.api.call(200, "GET", "/v1/conversations/" + sandbox.id())["status"].get<std::string>();
+    };
+    {
+        // The control: as many sockets of its own end it.
+        Sandbox control(lab, request);
+        const Json wanted{{"argv",
+                           {"python3", "-c",
+                            "import socket, time\nkept = [socket.socket() for _ in range(80)]\n"
+                            "while True: time.sleep(1)"}}};
+        lab.api.call(201, "POST", "/v1/sandboxes/" + control.sandbox_id() + "/processes", wanted.dump());
+        CHECK(eventually([&] { return status_of(control) == "paused"; }));
+    }
+    Sandbox owner(lab, request);
+    Crowd crowd(lab, owner);
+    // Also with those of visitors who have left, which the dev server keeps.
+    for (int round = 0; round < 3; ++round) {
+        for (int i = 0; i < 80; ++i)
+            crowd.begin("POST /", "192.0.2.1");
+        CHECK(eventually([&] { return crowd.answered() >= 80 - 32; }));
+        const auto refused = std::ranges::find_if(crowd.visitors, [](const HttpClient& visitor) {
+            pollfd ready{visitor.fd(), POLLIN, 0};
+            return ::poll(&ready, 1, 0) == 1;
+        });
+        REQUIRE(refused != crowd.visitors.end());
+        const HttpResponse refusal = refused->read_response();
+        CHECK(refusal.status == 503);
+        CHECK_FALSE(refusal.header("retry-after").empty());
+        crowd.visitors.clear();
+    }
+    CHECK(owner.is_well());
+    CHECK(status_of(owner) == "active");
+}
+
+TEST_CASE("Uploads that stand still hold no preview for long, and those of one address never all of it",
+          "[redteam][strangers][full]") {
+    Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost", "--preview-connections", "40",
+                                    "--trusted-proxy", "127.0.0.1"});
+    Sandbox owner(lab);
+    Crowd crowd(lab, owner);
+    for (int i = 0; i < 60; ++i)
+        crowd.begin("POST /", "192.0.2.1");
+    CHECK(eventually([&] { return crowd.answered() >= 60 - 20; }));
+    CHECK(crowd.ready("198.51.100.1").status == 200);
+    crowd.visitors.clear();
+    // The control: many addresses take all of it, for as long as a client may stand still.
+    for (int i = 0; i < 60; ++i)
+        crowd.begin("POST /", "192.0.2." + std::to_string(i + 1));
+    CHECK(eventually([&] { return crowd.answered() >= 20; }));
+    CHECK(crowd.ready("198.51.100.1").status == 503);
+    CHECK(eventually([&] {
+        for (HttpClient& visitor : crowd.visitors) {
+            pollfd over{visitor.fd(), POLLIN, 0};
+            if (::poll(&over, 1, 0) == 0)
+                visitor.send_raw("x");
+        }
+        return crowd.ready("198.51.100.1").status == 200;
+    }));
+}
 
 TEST_CASE(
     "Pages of other sites reach no private preview through a visitor's browser, and no token goes inside",

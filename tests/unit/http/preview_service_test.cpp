@@ -223,6 +223,28 @@ TEST_CASE("Who goes on sending what no preview takes is told so often and not mo
     CHECK(statuses == std::vector<std::string>{status, status, last, last, last});
 }
 
+TEST_CASE("An address takes no more of a preview's connections than it leaves to others") {
+    http::PreviewSettings settings;
+    settings.limits.loopback = http::LoopbackLimits::as_others;
+    settings.limits.connections_per_address = 0;
+    settings.trusted_proxies.add("127.0.0.1");
+    PreviewHouse lab(settings);
+    const std::string number = lab.number(lab.make_sandbox());
+    std::vector<std::shared_ptr<FakePeer>> clients;
+    const auto ask = [&](const std::string& address) {
+        clients.push_back(lab.connect(number));
+        return lab.ask(*clients.back(), navigation(number, "X-Forwarded-For: " + address + "\r\n"));
+    };
+    constexpr std::size_t k_half = base::k_max_guest_dials / 2;
+    for (std::size_t i = 0; i < k_half; ++i)
+        CHECK(ask("192.0.2.1").empty());
+    const std::string refused = ask("192.0.2.1");
+    CHECK(refused.starts_with("HTTP/1.1 429 "));
+    CHECK(refused.find("Retry-After: 1\r\n") != std::string::npos);
+    CHECK(ask("192.0.2.2").empty());
+    CHECK(lab.requests() == k_half + 1);
+}
+
 TEST_CASE("A token of this server goes into no sandbox, and another one of the same name does") {
     PreviewHouse lab;
     const std::string sandbox = lab.make_sandbox();

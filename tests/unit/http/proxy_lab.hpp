@@ -35,8 +35,10 @@ class FakePort final : public http::UpstreamPort {
         kept_ = std::move(stream);
         kept_peer_ = peers.back();
     }
+    bool is_crowded() const override { return crowded; }
     bool has_kept() const { return kept_ != nullptr; }
 
+    bool crowded = false;
     bool is_closed = false;
     std::vector<std::shared_ptr<FakePeer>> peers;  // one for each request that was begun
 

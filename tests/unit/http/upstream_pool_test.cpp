@@ -33,6 +33,16 @@ struct Bench {
             },
             bounds);
     }
+    /// Requests of one visitor that are let in, each with a connection, until one is refused with this.
+    Errc fill(http::UpstreamVisitor visitor) {
+        for (;;) {
+            auto port = pool->port({"a", 1, 5173}, visitor);
+            auto made = port->connect(Reuse::no);
+            if (made.has_error())
+                return made.error().code();
+            open.emplace_back(std::move(port), std::move(made->stream));
+        }
+    }
     base::Result<http::Upstream> connect(const std::string& id, Reuse reuse = Reuse::no,
                                          std::uint16_t port = 5173) {
         return pool->port({id, 1, port})->connect(reuse);
@@ -47,6 +57,7 @@ struct Bench {
     FakeClock clock;
     FakeTimers timers{clock};
     std::shared_ptr<http::UpstreamPool> pool;
+    std::vector<std::pair<std::shared_ptr<http::UpstreamPort>, std::unique_ptr<http::ByteStream>>> open;
 };
 
 }  // namespace
@@ -95,6 +106,48 @@ TEST_CASE("upstream pool: connections that the guest makes leave it room for the
     CHECK(pool->port({"b", 1, 5173})->connect(Reuse::no).has_value());
     first->stream.reset();
     CHECK(pool->port({"a", 1, 5173})->connect(Reuse::no).has_value());
+}
+
+TEST_CASE("upstream pool: visitors have half of the sockets of a sandbox") {
+    Bench bench({.of_sandbox = 100, .of_all = 1000});
+    CHECK(bench.fill({.max_sockets = 41}) == Errc::capacity);
+    CHECK(bench.open.size() == 20);
+    CHECK(bench.fill({.max_sockets = 1'000}) == Errc::capacity);
+    CHECK(bench.open.size() == 100);
+}
+
+TEST_CASE("upstream pool: an address has as many connections of a sandbox as it leaves to others") {
+    Bench bench({.of_sandbox = 64, .of_all = 1000});
+    CHECK(bench.fill({.address = 1}) == Errc::too_many_connections);
+    CHECK(bench.open.size() == 32);
+    CHECK(bench.fill({.address = 2}) == Errc::too_many_connections);
+    CHECK(bench.open.size() == 48);
+    bench.open.erase(bench.open.begin() + 16, bench.open.end());
+    CHECK(bench.fill({.address = 2}) == Errc::too_many_connections);
+    CHECK(bench.open.size() == 16 + 24);
+    // One without a bound takes the rest.
+    CHECK(bench.fill({}) == Errc::capacity);
+    CHECK(bench.open.size() == 64);
+    bench.open.clear();
+    CHECK(bench.pool->open() == 0);
+}
+
+TEST_CASE("upstream pool: where few connections are allowed an address has what a browser opens") {
+    Bench bench({.of_sandbox = 20, .of_all = 1000});
+    CHECK(bench.fill({.address = 1}) == Errc::too_many_connections);
+    CHECK(bench.open.size() == base::k_upstreams_of_address);
+}
+
+TEST_CASE("upstream pool: a preview is crowded once half of its connections serve a request") {
+    Bench bench({.of_sandbox = 4, .of_all = 10});
+    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", std::move(*bench.connect("a")));
+    const auto first = bench.pool->port({"a", 1, 5173});
+    const auto upstream = first->connect(Reuse::allowed);
+    CHECK_FALSE(first->is_crowded());
+    const auto second = bench.pool->port({"a", 1, 3000});
+    const auto other = second->connect(Reuse::no);
+    CHECK(first->is_crowded());
 }
 
 TEST_CASE("upstream pool: one that could not be made counts nothing") {
