@@ -409,8 +409,9 @@ Result<void> Application::Parts::open_http() {
     api->executions = executions.get();
     api->checks = checker.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
-    server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
-                                            http_settings(config, max_connections));
+    http::Settings settings = http_settings(config, max_connections);
+    settings.buffers = &budgets.connections;
+    server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {

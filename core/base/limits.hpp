@@ -45,6 +45,15 @@ inline constexpr std::size_t k_body_slice_bytes = 64UL * 1024;
 inline constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
 inline constexpr std::size_t k_source_piece_bytes = 64UL * 1024;
 static_assert(k_source_piece_bytes <= k_write_slice_bytes);
+// Output that a client does not take (core/base/shares.hpp). Without room in the budget a connection may have
+// so much of it in the kernel, and beside that a piece of a source with its frame; with room, more.
+inline constexpr std::size_t k_free_unsent_bytes = 16UL * 1024;
+inline constexpr std::size_t k_free_output_bytes = 80UL * 1024;
+inline constexpr std::size_t k_max_unsent_bytes = 256UL * 1024;
+inline constexpr std::size_t k_connection_budget_bytes = 256UL * 1024 * 1024;
+inline constexpr std::size_t k_connection_user_floor_bytes = 4UL * 1024 * 1024;
+static_assert(k_source_piece_bytes < k_free_output_bytes);
+static_assert(k_max_unsent_bytes < k_connection_user_floor_bytes);
 inline constexpr std::size_t k_bulk_input_bytes = 64UL * 1024;
 static_assert(k_max_header_bytes + k_read_ahead_bytes <= k_bulk_input_bytes);
 inline constexpr std::chrono::seconds k_heartbeat_interval{15};

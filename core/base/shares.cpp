@@ -127,6 +127,9 @@ Budgets::Budgets(unsigned user_percent)
                "Results of runs give way to later ones of the same user, those that were read first; what is "
                "left are detached runs that wait or are under way, and other users' results.",
                k_max_kept_execution_bytes, k_execution_user_floor_bytes, std::chrono::seconds(5)},
-              user_percent) {}
+              user_percent),
+      connections({"connections", "bytes", "A client that reads what waits for it, or leaves, gives room back.",
+                   k_connection_budget_bytes, k_connection_user_floor_bytes, std::chrono::seconds(1)},
+                  user_percent) {}
 
 }  // namespace atl::base

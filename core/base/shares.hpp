@@ -22,7 +22,8 @@
 
 namespace atl::base {
 
-/// A user as budgets know one: a user of the API, or a key, or a conversation or sandbox that has no owner.
+/// A user as budgets know one: a user of the API, or a key, or a conversation or sandbox that has no owner,
+/// or all visitors of a preview.
 class ShareHolder {
   public:
     /// The server's own key.
@@ -31,6 +32,8 @@ class ShareHolder {
     /// `label` of the key; empty: the server's own.
     static ShareHolder key(std::string_view label) { return ShareHolder("key ", label); }
     static ShareHolder thing(std::string_view id) { return ShareHolder("thing ", id); }
+    /// The visitors of a sandbox's preview.
+    static ShareHolder preview(std::string_view sandbox_id) { return ShareHolder("preview ", sandbox_id); }
     /// The owner of a thing, or the thing for itself.
     static ShareHolder owner(const std::optional<std::string>& user_id, std::string_view thing_id) {
         return user_id ? user(*user_id) : thing(thing_id);
@@ -137,7 +140,8 @@ struct Budgets {
 
     Budget exec;
     Budget results;
-    std::vector<const Budget*> all{&exec, &results};  // with those that others own
+    Budget connections;
+    std::vector<const Budget*> all{&exec, &results, &connections};  // with those that others own
 };
 
 }  // namespace atl::base

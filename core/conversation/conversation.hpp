@@ -66,6 +66,10 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     const sandbox::Record& sandbox_record() const noexcept { return sandbox_record_; }
     const Machine& machine() const noexcept { return machine_; }
     const std::shared_ptr<EventLog>& log() const noexcept { return log_; }
+    /// Follows the log (EventLog::subscribe), as its user.
+    base::Result<std::unique_ptr<Subscription>> subscribe(const Cursor& after) const {
+        return log_->subscribe(after, base::ShareHolder::owner(record_.user_id, record_.id));
+    }
     base::SteadyTime last_activity() const noexcept { return lifetime_.last_activity(); }
     /// True from a delete on: nobody is told of it any more.
     bool is_erasing() const noexcept { return erasing_; }

@@ -30,7 +30,8 @@ void EventLog::restore_turn(std::uint64_t last_seq, std::uint64_t bytes) {
     total_bytes_ += bytes;
 }
 
-base::Result<std::unique_ptr<Subscription>> EventLog::subscribe(const Cursor& after) const {
+base::Result<std::unique_ptr<Subscription>> EventLog::subscribe(const Cursor& after,
+                                                                 base::ShareHolder owner) const {
     const std::string& epoch = window_->epoch();
     const bool is_of_another = !after.epoch.empty() && after.epoch != epoch;
     if (after.seq != 0 && (is_of_another || after.seq > last_seq_))
@@ -44,7 +45,7 @@ base::Result<std::unique_ptr<Subscription>> EventLog::subscribe(const Cursor& af
     if (after.seq != 0 && after.seq + 1 < first_seq())
         return base::Error(base::Errc::seq_expired, "the log begins at event " + std::to_string(first_seq()) +
                                                         "; read it again from after=0");
-    return std::make_unique<Subscription>(window_, after.seq);
+    return std::make_unique<Subscription>(window_, after.seq, std::move(owner));
 }
 
 EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view data, Journal::When when) {

@@ -29,7 +29,8 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// Makes a reader of the events behind `after`; 0: all, whatever the epoch. Errors: log_replaced
     /// for a cursor of another epoch or beyond the end, with the members `logEpoch` and `firstSeq`;
     /// seq_expired if it lies before the log's beginning.
-    base::Result<std::unique_ptr<Subscription>> subscribe(const Cursor& after) const;
+    base::Result<std::unique_ptr<Subscription>> subscribe(const Cursor& after,
+                                                         base::ShareHolder owner = {}) const;
 
     /// Bytes of events behind the last of them.
     void restore_open(std::uint64_t bytes) { open_bytes_ += bytes; }

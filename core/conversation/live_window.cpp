@@ -110,8 +110,8 @@ base::Result<Batch> LiveWindow::read_store(Subscription& reader, std::uint64_t a
     return batch;
 }
 
-Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after)
-    : window_(std::move(window)), cursor_(after) {
+Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after, base::ShareHolder owner)
+    : window_(std::move(window)), cursor_(after), owner_(std::move(owner)) {
     window_->readers_.add(*this);
 }
 

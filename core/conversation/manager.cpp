@@ -497,7 +497,7 @@ void Manager::watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<F
 
 void Manager::subscribe(const std::string& id, const Cursor& after,
                         Reply<std::unique_ptr<Subscription>> reply) {
-    with(id, reply, [after, reply](const Conversation& it) { reply(it.log()->subscribe(after)); });
+    with(id, reply, [after, reply](const Conversation& it) { reply(it.subscribe(after)); });
 }
 
 void Manager::shut_down(std::function<void()> done) {

@@ -8,9 +8,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 #include "core/conversation/types.hpp"
 
 namespace atl::base {
@@ -33,7 +35,7 @@ struct Batch {
 class Subscription {
   public:
     /// Reads what comes after `after`.
-    Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after);
+    Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after, base::ShareHolder owner);
     ~Subscription();
     Subscription(const Subscription&) = delete;
     Subscription& operator=(const Subscription&) = delete;
@@ -53,6 +55,8 @@ class Subscription {
     /// left alone.
     void on_wake(Wake wake);
 
+    /// The conversation's user.
+    const base::ShareHolder& owner() const noexcept { return owner_; }
     std::uint64_t cursor() const noexcept { return cursor_; }
     /// Of the log.
     const std::string& epoch() const noexcept;
@@ -71,6 +75,7 @@ class Subscription {
 
     std::shared_ptr<LiveWindow> window_;
     std::uint64_t cursor_;
+    const base::ShareHolder owner_;
     bool waiting_ = false;
     Wake wake_;
     std::shared_ptr<Asked> asked_;  // of the store, until next() has returned the answer; owned here alone

@@ -88,10 +88,13 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     WebSocketActions actions =
         reads_only ? no_actions() : actions_on(api, *id, sender_name(context.principal));
     actions.admit_frame = frame_limit(context);
+    auto payer = (*feed)->payer();
     auto session = std::make_unique<WebSocketSession>(
         std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes,
         context.principal.expires_at);
-    co_return accept_handshake(context.request, std::move(session));
+    Response response = accept_handshake(context.request, std::move(session));
+    response.payer = std::move(payer);
+    co_return response;
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t tu
     response.content_type = k_event_stream_type;
     // nginx buffers responses unless told otherwise; events are meant to arrive one by one.
     response.headers.emplace_back("X-Accel-Buffering", "no");
+    response.payer = feed->payer();
     response.stream = std::make_unique<EventStream>(std::move(feed), turn, names);
     return response;
 }

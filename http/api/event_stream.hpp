@@ -30,6 +30,8 @@ class EventFeed {
     virtual std::uint64_t cursor() const noexcept = 0;
     /// Of the log; empty: it says none.
     virtual std::string_view epoch() const noexcept { return {}; }
+    /// As Response::payer.
+    virtual std::optional<base::ShareHolder> payer() const { return std::nullopt; }
 };
 
 class SubscriptionFeed final : public EventFeed {
@@ -43,6 +45,7 @@ class SubscriptionFeed final : public EventFeed {
     void on_wake(StreamWake wake) override { subscription_->on_wake(std::move(wake)); }
     std::uint64_t cursor() const noexcept override { return subscription_->cursor(); }
     std::string_view epoch() const noexcept override { return subscription_->epoch(); }
+    std::optional<base::ShareHolder> payer() const override { return subscription_->owner(); }
 
   private:
     std::unique_ptr<conversation::Subscription> subscription_;

@@ -122,9 +122,12 @@ Task<Result<Response>> async_exec(Api& api, RequestContext& context) {
     if (input_share.has_error())
         co_return input_share.error();
     form->input_share = std::move(*input_share);
-    if (context.accepts() == MediaType::event_stream)
-        co_return co_await async_exec_stream(api, context, *id, *form, *names);
-    co_return co_await async_exec_whole(api, context, *id, *form, *holder);
+    if (context.accepts() != MediaType::event_stream)
+        co_return co_await async_exec_whole(api, context, *id, *form, *holder);
+    auto streamed = co_await async_exec_stream(api, context, *id, *form, *names);
+    if (streamed)
+        streamed->payer = *holder;
+    co_return streamed;
 }
 
 }  // namespace

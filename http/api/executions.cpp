@@ -89,6 +89,8 @@ Response execution_stream_of(const ExecutionPtr& execution, std::uint64_t after,
     // nginx buffers responses unless told otherwise.
     response.headers.emplace_back("X-Accel-Buffering", "no");
     forbid_scripts(response);
+    if (execution->user_id())
+        response.payer = base::ShareHolder::user(*execution->user_id());
     response.stream =
         std::make_unique<ExecutionStream>(execution, after, names, std::move(lease), std::move(attendance));
     return response;
@@ -364,7 +366,10 @@ Task<Result<Response>> async_open_execution(Api& api, RequestContext& context) {
     auto session =
         std::make_unique<ExecutionSocket>(*execution, api.checks, after->value_or(0), std::move(*lease),
                                           frame_limit(context), context.principal.expires_at);
-    co_return accept_handshake(context.request, std::move(session));
+    Response response = accept_handshake(context.request, std::move(session));
+    if ((*execution)->user_id())
+        response.payer = base::ShareHolder::user(*(*execution)->user_id());
+    co_return response;
 }
 
 Task<Result<Response>> async_create_execution_token(Api& api, RequestContext& context) {

@@ -468,7 +468,12 @@ Task<Result<Response>> async_open(Api& api, RequestContext& context) {
         co_await async_cause_of(api, context, *socket);
     if (socket->failure())
         co_return socket->failure()->code() == Errc::not_found ? no_process() : *socket->failure();
-    co_return accept_handshake(context.request, std::move(socket));
+    const auto holder = co_await async_holder(api, context, *id);
+    if (holder.has_error())
+        co_return holder.error();
+    Response response = accept_handshake(context.request, std::move(socket));
+    response.payer = *holder;
+    co_return response;
 }
 
 std::vector<Errc> errors_with(std::initializer_list<Errc> more) {

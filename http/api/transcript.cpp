@@ -300,6 +300,7 @@ Response transcript_response(std::unique_ptr<EventFeed> feed, const conversation
     response.headers.emplace_back(
         "Content-Disposition",
         "attachment; filename=\"transcript-" + view.record.id + (is_markdown ? ".md\"" : ".jsonl\""));
+    response.payer = feed->payer();
     response.stream = std::make_unique<TranscriptStream>(std::move(feed), view, format);
     return response;
 }

@@ -6,6 +6,7 @@
 #include "core/plain/path_text.hpp"
 #include "http/api/api.hpp"
 #include "http/api/file_call.hpp"
+#include "http/api/leased_sandbox.hpp"
 #include "http/api/watch_stream.hpp"
 #include "http/wire/download.hpp"
 
@@ -64,7 +65,11 @@ Task<Result<Response>> async_watch(Api& api, RequestContext& context) {
     auto watch = co_await context.async_reply<WatchPtr>(start);
     if (watch.has_error())
         co_return watch.error();
+    const auto holder = co_await async_holder(api, context, *id);
+    if (holder.has_error())
+        co_return holder.error();
     Response response;
+    response.payer = *holder;
     response.content_type = k_event_stream_type;
     // Names of files are what a sandbox wrote.
     forbid_scripts(response);

@@ -326,6 +326,7 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
             [this, sandbox_id = visit.sandbox_id](Traffic traffic) { visits_.note(sandbox_id, traffic); });
     }
     Response response;
+    response.payer = base::ShareHolder::preview(visit.sandbox_id);
     response.relay = open_.follow(std::move(visit), std::move(exchange));
     return response;
 }

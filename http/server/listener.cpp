@@ -32,7 +32,7 @@ constexpr std::string_view k_unix = "unix:";
 constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
 // What the kernel holds of our output to a client before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it a
 // client that never reads costs net.ipv4.tcp_wmem's maximum, megabytes. What is in flight does not count.
-constexpr int k_unsent_bytes = 256 * 1024;
+constexpr int k_unsent_bytes = base::k_free_unsent_bytes;
 
 Error failure(const std::string& spec, const char* call, int error_number, std::string_view remedy) {
     return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " +

@@ -82,6 +82,7 @@ base::Task<Session::Next> Session::async_open() {
 base::Task<Session::Next> Session::async_serve_one() {
     parser_.reset();
     place_.release();
+    connection_->charge_to(std::nullopt);
     service_ = &services_.any();
     const auto head = co_await async_read_head();
     began_ = connection_->now();
@@ -244,8 +245,20 @@ Session::Next Session::after_response(Io io, KeepAlive kept) const {
     return parser_.done() && connection_->input().empty() ? Next::close : Next::linger;
 }
 
+// A short answer needs no more than what each connection has free.
+void Session::charge(const RequestContext& context, const Response& response) {
+    const bool is_known = !context.principal.label.empty() || context.principal.is_token();
+    const bool is_long = response.stream || response.source || response.takeover ||
+                         response.body.size() > base::k_free_unsent_bytes;
+    if (response.payer)
+        connection_->charge_to(response.payer);
+    else if (is_known && is_long)
+        connection_->charge_to(holder_of(context.principal));
+}
+
 base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
     const bool head_only = context.request.method == Method::head;
+    charge(context, response);
     if (response.relay)
         co_return co_await async_relay(context, response);
     if (response.source && !head_only)

@@ -55,6 +55,7 @@ class Session {
     base::Task<Next> async_respond(RequestContext& context, Response& response);
     base::Task<Next> async_respond_source(RequestContext& context, Response& response);
     base::Task<Next> async_relay(RequestContext& context, Response& response);
+    void charge(const RequestContext& context, const Response& response);
     void end_response(const RequestContext& context, const Response& response, Origin origin = Origin::here);
     base::Task<Next> async_refuse_unread(base::Error error);
     void begin_request(RequestContext& context);

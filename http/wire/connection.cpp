@@ -1,5 +1,11 @@
 #include "http/wire/connection.hpp"
 
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <cstring>
@@ -16,6 +22,17 @@ namespace asio = boost::asio;
 
 constexpr std::size_t k_first_buffer_bytes = 4096;
 constexpr std::size_t k_least_room_bytes = 1024;
+
+// Output that the kernel has taken and not sent (tcp(7)); 0 where it does not say.
+std::size_t unsent_bytes(int fd) {
+    int bytes = 0;
+    return fd >= 0 && ::ioctl(fd, SIOCOUTQNSD, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+void allow_unsent(int fd, std::size_t bytes) {
+    const int most = static_cast<int>(bytes);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
+}
 
 }  // namespace
 
@@ -224,6 +241,33 @@ std::size_t Connection::write_some(std::string_view bytes) {
     return sent;
 }
 
+/// The peer has not taken all: `left` bytes wait beside what the kernel has. False: there is no room for them.
+bool Connection::hold_output(std::size_t left) {
+    if (!payer_ || settings_.buffers == nullptr)
+        return true;
+    if (left > base::k_free_output_bytes && rest_share_.amount() == 0) {
+        auto share = settings_.buffers->take(*payer_, left);
+        if (share.has_error())
+            return false;
+        rest_share_ = std::move(*share);
+    }
+    if (kernel_share_.amount() > 0)
+        return true;
+    if (auto share = settings_.buffers->take(*payer_, base::k_max_unsent_bytes)) {
+        kernel_share_ = std::move(*share);
+        allow_unsent(stream_->native_handle(), base::k_max_unsent_bytes);
+    }
+    return true;
+}
+
+/// Once the kernel has sent what it took. Cheap where nothing was charged, as for almost all output.
+void Connection::give_output_back() {
+    if (kernel_share_.amount() == 0 || unsent_bytes(stream_->native_handle()) > base::k_free_unsent_bytes)
+        return;
+    kernel_share_ = base::Share();
+    allow_unsent(stream_->native_handle(), base::k_free_unsent_bytes);
+}
+
 base::Task<Io> Connection::async_open() {
     if (!tls_)
         co_return Io::ok;
@@ -282,6 +326,7 @@ base::Task<Io> Connection::async_fill() {
 base::Task<Io> Connection::async_send(std::string_view bytes) {
     std::size_t slice_left = 0;
     bool waited = false;
+    give_output_back();
     while (!bytes.empty()) {
         if (aborted_ || failed_)
             co_return aborted_ ? Io::stopped : Io::failed;
@@ -291,6 +336,10 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
         bytes.remove_prefix(sent);
         if (bytes.empty())
             break;
+        if (!hold_output(bytes.size())) {
+            cut();
+            co_return Io::failed;
+        }
         if (sent >= slice_left || !waited) {
             slice_left = base::k_write_slice_bytes;
             set_deadline(settings_.write_deadline);
@@ -310,8 +359,10 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
             co_await wake_->async_wait();
         }
     }
-    if (waited)
+    if (waited) {
+        rest_share_ = base::Share();
         clear_deadline();
+    }
     co_return Io::ok;
 }
 
@@ -340,9 +391,12 @@ base::Task<Io> Connection::async_pause() {
 std::size_t Connection::send_some(std::string_view bytes) {
     if (aborted_ || failed_ || deaf_ || write_pending_)
         return 0;
+    give_output_back();
     const std::size_t sent = write_some(bytes);
-    if (sent < bytes.size() && !failed_ && !deaf_)
+    if (sent < bytes.size() && !failed_ && !deaf_) {
+        hold_output(0);
         start_write_wait();
+    }
     return sent;
 }
 
@@ -408,6 +462,8 @@ void Connection::close() {
     end_tls();
     if (stream_)
         stream_->close();
+    kernel_share_ = base::Share();
+    rest_share_ = base::Share();
     clear_deadline();
     timers_.cancel(std::exchange(timer_, 0));
     timers_.cancel(std::exchange(cut_timer_, 0));

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/shares.hpp"
 #include "core/base/task.hpp"
 #include "http/wire/byte_stream.hpp"
 #include "http/wire/tls_stream.hpp"
@@ -57,6 +59,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
     /// From now on. With `full` the buffer has its greatest size at once and is kept when it is empty.
     void use_buffer(BufferSize size) noexcept;
+
+    /// From now on output that the peer does not take is this holder's in WireSettings::buffers, but for what
+    /// each connection has free. Without room there the kernel takes less of it at once, and async_send()
+    /// fails where much is left. Nobody: nothing is charged.
+    void charge_to(std::optional<base::ShareHolder> payer) { payer_ = std::move(payer); }
 
     base::SteadyTime now() const { return clock_.steady_now(); }
     void set_deadline(base::Millis from_now);
@@ -121,6 +128,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     void start_write_wait();
     void fail_write() noexcept;
     std::size_t write_some(std::string_view bytes);
+    bool hold_output(std::size_t left);
+    void give_output_back();
     void end_tls();
     bool make_room();
     void free_buffer() noexcept;
@@ -138,6 +147,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     base::SteadyTime timer_at_{};
     base::TimerId timer_ = 0;
     base::TimerId cut_timer_ = 0;
+    std::optional<base::ShareHolder> payer_;
+    base::Share kernel_share_;  // of output that the kernel has taken and may not have sent
+    base::Share rest_share_;    // of the rest of it, beside the free part
     BufferSize size_ = BufferSize::small;
     bool read_pending_ = false;
     bool write_pending_ = false;

@@ -13,6 +13,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 #include "core/base/task.hpp"
 #include "http/wire/body_source.hpp"
 
@@ -127,6 +128,8 @@ struct Response {
     std::string first_bytes;
     base::SteadyTime cut_at =
         base::SteadyTime::max();  // the connection is cut then, whatever the client does
+    // Whose room output takes that the client does not; nobody: the sender's, if it is known.
+    std::optional<base::ShareHolder> payer{};
 };
 
 /// A 200, or another status, with the text of a JSON value.

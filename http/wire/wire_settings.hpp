@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "core/base/limits.hpp"
+#include "core/base/shares.hpp"
 
 namespace atl::http {
 
@@ -19,6 +20,7 @@ struct WireSettings {
     Millis write_deadline = base::k_write_deadline;  // for each 64 KiB that the peer has to take
     Millis linger_deadline{2'000};  // reading on after a refusal, so that the peer sees the answer
     std::size_t max_header_bytes = base::k_max_header_bytes;
+    base::Budget* buffers = nullptr;  // of output that peers do not take; null: each has what is free
 };
 
 }  // namespace atl::http

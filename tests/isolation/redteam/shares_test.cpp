@@ -75,6 +75,21 @@ void run_loudly(House& house, int runs) {
         REQUIRE(house.post("/v1/execute", body).status == 200);
 }
 
+/// WebSockets of a token that read nothing of what the conversation says.
+void follow_unread(House& house, Sandbox& greedy, int followers) {
+    const Json asked{{"scope", "read"}, {"ttlSeconds", 600}};
+    const std::string token =
+        house.lab.api.call(201, "POST", "/v1/conversations/" + greedy.id() + "/tokens", asked.dump())["token"];
+    for (int i = 0; i < followers; ++i) {
+        HttpClient& client = house.clients.emplace_back(house.lab.server.address());
+        client.connect();
+        client.send_raw("GET /v1/conversations/" + greedy.id() + "/ws?token=" + token +
+                        " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+    }
+    (void)greedy.run("head -c 4000000 /dev/zero | tr '\\0' x | fold -w 1000");
+}
+
 }  // namespace
 
 TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "[redteam]") {
@@ -230,6 +245,25 @@ TEST_CASE("Spinning programs of four users leave a fifth one a place to run", "[
     CHECK(answer.status == 200);
     CHECK(Json::parse(answer.body)["result"] == 7);
     CHECK(house.used("programs") == 12);
+}
+
+TEST_CASE("Followers of one user that never read take a share of the buffers of connections", "[redteam][full]") {
+    constexpr int k_followers = 600;
+    {
+        House control("100");
+        Sandbox greedy(control.lab, of_user("greedy"));
+        follow_unread(control, greedy, k_followers);
+        CHECK(eventually([&] { return control.used("connections") > 140 * k_mib; }));
+    }
+    House house("50");
+    Sandbox greedy(house.lab, of_user("greedy"));
+    Sandbox neighbour(house.lab, of_user("neighbour"));
+    follow_unread(house, greedy, k_followers);
+    CHECK(eventually([&] { return house.used("connections") > 127 * k_mib; }));
+    CHECK(house.used("connections") <= 128 * k_mib);
+    CHECK(neighbour.output("head -c 1000000 /dev/zero | tr '\\0' y | wc -c") == "1000000");
+    house.clients.clear();
+    CHECK(eventually([&] { return house.used("connections") == 0; }));
 }
 
 }  // namespace shares_test

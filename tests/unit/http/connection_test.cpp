@@ -24,11 +24,12 @@ struct Lab {
     FakeTimers timers{clock};
     boost::asio::io_context loop;
     http::WireSettings settings;
+    std::shared_ptr<FakePeer> peer = std::make_shared<FakePeer>(loop.get_executor());
     std::shared_ptr<http::Connection> connection;
     std::optional<Io> outcome;
 
     Lab() {
-        auto stream = std::make_unique<FakeStream>(std::make_shared<FakePeer>(loop.get_executor()));
+        auto stream = std::make_unique<FakeStream>(peer);
         connection = std::make_shared<http::Connection>(std::move(stream), clock, timers, settings);
     }
     ~Lab() {
@@ -44,6 +45,15 @@ struct Lab {
         });
         advance(0ms);
     }
+    void send(std::size_t bytes) {
+        outcome.reset();
+        boost::asio::co_spawn(loop, async_send(*this, std::string(bytes, 'x')),
+                              [](const std::exception_ptr& failure) {
+                                  if (failure)
+                                      std::rethrow_exception(failure);
+                              });
+        advance(0ms);
+    }
     void advance(base::Millis by) {
         timers.advance(by);
         loop.restart();
@@ -51,6 +61,9 @@ struct Lab {
     }
 
   private:
+    static base::Task<> async_send(Lab& lab, std::string bytes) {
+        lab.outcome = co_await lab.connection->async_send(bytes);
+    }
     static base::Task<> async_wait(Lab& lab) {
         for (;;) {
             const Io io = co_await lab.connection->async_pause();
@@ -118,6 +131,68 @@ TEST_CASE("a connection that is closed leaves no timer") {
     lab.connection->set_deadline(1h);
     lab.connection->close();
     CHECK(lab.timers.armed() == 0);
+}
+
+TEST_CASE("output that a peer does not take is charged to its payer until it is sent, other output never") {
+    const auto ann = base::ShareHolder::user("ann");
+    base::Budget budget({"connections", "bytes", "", 1024UL * 1024});
+    Lab lab;
+    lab.settings.buffers = &budget;
+    lab.connection->charge_to(ann);
+    lab.send(1000);
+    CHECK(lab.outcome == Io::ok);
+    CHECK(budget.used() == 0);
+    lab.peer->take_only(10);
+    lab.send(1000);
+    CHECK_FALSE(lab.outcome);
+    CHECK(budget.held_by(ann) == base::k_max_unsent_bytes);
+    lab.peer->take_only(1'000'000);
+    lab.advance(0ms);
+    CHECK(lab.outcome == Io::ok);
+    // The kernel may not have sent it yet: that is looked at with the next output.
+    CHECK(budget.used() == base::k_max_unsent_bytes);
+    lab.send(1);
+    CHECK(budget.used() == 0);
+    lab.peer->take_only(0);
+    lab.send(100'000);
+    CHECK(budget.used() == base::k_max_unsent_bytes + 100'000);
+    lab.connection->abort();
+    CHECK(budget.used() == 0);
+    lab.advance(0ms);
+}
+
+TEST_CASE("without room for its payer a connection goes on with what is free, and is cut where more is left") {
+    const auto ann = base::ShareHolder::user("ann");
+    base::Budget budget({"connections", "bytes", "", 1024UL * 1024});
+    const auto all = *budget.take(ann, budget.room(ann));
+    Lab lab;
+    lab.settings.buffers = &budget;
+    lab.connection->charge_to(ann);
+    lab.peer->take_only(0);
+    SECTION("a little") {
+        lab.send(1000);
+        CHECK_FALSE(lab.outcome);
+        lab.peer->take_only(1'000'000);
+        lab.advance(0ms);
+        CHECK(lab.outcome == Io::ok);
+    }
+    SECTION("much") {
+        lab.send(100'000);
+        CHECK(lab.outcome == Io::failed);
+        lab.connection->close();
+        CHECK(lab.peer->was_reset());
+    }
+    SECTION("of another payer") {
+        lab.connection->charge_to(base::ShareHolder::preview("abc"));
+        lab.send(100'000);
+        CHECK_FALSE(lab.outcome);
+    }
+    SECTION("of nobody") {
+        lab.connection->charge_to(std::nullopt);
+        lab.send(100'000);
+        CHECK_FALSE(lab.outcome);
+    }
+    CHECK(budget.held_by(ann) == all.amount());
 }
 
 }  // namespace connection_test
