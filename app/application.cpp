@@ -78,7 +78,7 @@ struct Application::Parts {
           config(configured),
           max_connections(connections),
           data(std::move(dir)),
-          budgets(configured.user_share_percent),
+          budgets(configured.user_share_percent, configured.body_memory_mb * 1024 * 1024),
           timers(with.get_executor()),
           meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
                                               : base::LoopMeter::Detail::stalls),
@@ -411,6 +411,7 @@ Result<void> Application::Parts::open_http() {
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
     http::Settings settings = http_settings(config, max_connections);
     settings.buffers = &budgets.connections;
+    settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root});

@@ -176,7 +176,6 @@ execution::ExecutionSettings execution_settings(const Config& config) {
 
 http::Settings http_settings(const Config& config, std::size_t max_connections) {
     http::Settings settings;
-    settings.body_budget_bytes = config.body_memory_mb * 1024 * 1024;
     settings.unix_socket_group = config.unix_socket_group;
     settings.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
     settings.max_connections = std::min(settings.max_connections, max_connections);

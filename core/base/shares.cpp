@@ -119,7 +119,7 @@ BudgetSpec places_spec(std::size_t max_sandboxes) noexcept {
         {}};
 }
 
-Budgets::Budgets(unsigned user_percent)
+Budgets::Budgets(unsigned user_percent, std::uint64_t body_bytes)
     : exec({"exec", "bytes", "An exec that has ended gives its input and output back.",
             k_exec_output_budget_bytes, k_exec_user_floor_bytes, std::chrono::seconds(1)},
            user_percent),
@@ -128,8 +128,12 @@ Budgets::Budgets(unsigned user_percent)
                "left are detached runs that wait or are under way, and other users' results.",
                k_max_kept_execution_bytes, k_execution_user_floor_bytes, std::chrono::seconds(5)},
               user_percent),
-      connections({"connections", "bytes", "A client that reads what waits for it, or leaves, gives room back.",
-                   k_connection_budget_bytes, k_connection_user_floor_bytes, std::chrono::seconds(1)},
-                  user_percent) {}
+      connections(
+          {"connections", "bytes", "A client that reads what waits for it, or leaves, gives room back.",
+           k_connection_budget_bytes, k_connection_user_floor_bytes, std::chrono::seconds(1)},
+          user_percent),
+      bodies({"bodies", "bytes", "A body or message that is complete, or is given up, gives room back.",
+              body_bytes, k_max_body_bytes, std::chrono::seconds(1)},
+             user_percent) {}
 
 }  // namespace atl::base

@@ -136,12 +136,14 @@ BudgetSpec places_spec(std::size_t max_sandboxes) noexcept;
 
 /// The table of all budgets: docs/operations/limits-and-capacity.md and /v1/system show it.
 struct Budgets {
-    explicit Budgets(unsigned user_percent = k_default_user_share_percent);
+    explicit Budgets(unsigned user_percent = k_default_user_share_percent,
+                     std::uint64_t body_bytes = k_body_budget_bytes);
 
     Budget exec;
     Budget results;
     Budget connections;
-    std::vector<const Budget*> all{&exec, &results, &connections};  // with those that others own
+    Budget bodies;
+    std::vector<const Budget*> all{&exec, &results, &connections, &bodies};  // with those that others own
 };
 
 }  // namespace atl::base

@@ -57,10 +57,14 @@ inline std::string sender_name(const Principal& principal) {
     return principal.is_token() ? std::string() : principal.user_id.value_or(principal.label);
 }
 
-/// The sender as budgets know it: the key's user, or the key.
+/// The sender as budgets know it: the key's user, or the key; all tokens of one thing are one.
 inline base::ShareHolder holder_of(const Principal& principal) {
-    return principal.user_id ? base::ShareHolder::user(*principal.user_id)
-                             : base::ShareHolder::key(principal.limit_key);
+    if (principal.user_id)
+        return base::ShareHolder::user(*principal.user_id);
+    if (principal.conversation_id || principal.sandbox_id)
+        return base::ShareHolder::thing(
+            principal.conversation_id.value_or(principal.sandbox_id.value_or("")));
+    return base::ShareHolder::key(principal.limit_key);
 }
 
 /// Keys that are kept somewhere and may come and go while the server runs.

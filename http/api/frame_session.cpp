@@ -175,9 +175,12 @@ void FrameSession::set_message_deadline(const ServerState& state) {
 
 // True if more of the message that has begun may be read.
 bool FrameSession::has_place(Connection& connection, const ServerState& state) {
-    if (parser_.held_bytes() > base::k_free_body_bytes)
-        place_.ask(state.bodies, parser_.most_bytes(), connection.wake());
-    return !place_.is_waiting();
+    if (parser_.held_bytes() <= base::k_free_body_bytes)
+        return !place_.is_waiting();
+    const auto asked = place_.ask(state.bodies, connection.payer(), parser_.most_bytes(), connection.wake());
+    if (asked.has_error())
+        close(CloseCode::try_again_later, base::code_name(asked.error().code()), asked.error().detail());
+    return place_.is_held();
 }
 
 void FrameSession::read_frames(Connection& connection, const ServerState& state) {

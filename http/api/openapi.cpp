@@ -318,7 +318,7 @@ std::vector<Errc> possible_errors(const Route& route) {
         errors.push_back(Errc::token_mismatch);
     if (route.body == BodyKind::json || route.body == BodyKind::optional_json)
         errors.insert(errors.end(), {Errc::invalid_json, Errc::invalid_utf8, Errc::unsupported_media_type,
-                                     Errc::invalid_field});
+                                     Errc::invalid_field, Errc::user_share});
     errors.insert(errors.end(), route.errors.begin(), route.errors.end());
     std::sort(errors.begin(), errors.end());
     errors.erase(std::unique(errors.begin(), errors.end()), errors.end());

@@ -16,7 +16,8 @@ ServerState::ServerState(const base::Clock& clock_in, base::Timers& timers_in, S
     : settings(std::move(settings_in)),
       clock(clock_in),
       timers(timers_in),
-      bodies(settings.body_budget_bytes),
+      own_bodies({"bodies", "bytes", "", settings.body_budget_bytes}, 100),
+      bodies(settings.bodies != nullptr ? *settings.bodies : own_bodies),
       refusals(timers),
       id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-') {}
 

@@ -23,6 +23,7 @@ class ServerState {
     const Settings settings;
     const base::Clock& clock;
     base::Timers& timers;
+    base::Budget own_bodies;    // where Settings name none
     mutable BodyBudget bodies;  // who reads a message takes a place
     mutable RefusalLog refusals;
     bool stopping = false;

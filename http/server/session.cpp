@@ -108,7 +108,7 @@ base::Task<Session::Next> Session::async_serve_one() {
         parser_.stream_body();
         context.body = &body_.emplace(*connection_, parser_, state_.settings);
     } else {
-        const auto body = co_await async_read_body(decision.max_body_bytes);
+        const auto body = co_await async_read_body(context, decision.max_body_bytes);
         if (body.has_error()) {
             context.drop_body();
             Response refusal = service_->refuse(context, body.error());
@@ -155,7 +155,8 @@ base::Task<base::Result<bool>> Session::async_read_head() {
 }
 
 // False: the connection ended before the body did.
-base::Task<base::Result<bool>> Session::async_read_body(std::size_t most_bytes) {
+base::Task<base::Result<bool>> Session::async_read_body(const RequestContext& context,
+                                                        std::size_t most_bytes) {
     if (parser_.done())
         co_return true;
     if (parser_.content_length().value_or(0) > most_bytes)
@@ -174,7 +175,7 @@ base::Task<base::Result<bool>> Session::async_read_body(std::size_t most_bytes) 
         connection_->consume(*used);
         if (parser_.done())
             break;
-        const auto placed = co_await async_take_place(most_bytes);
+        const auto placed = co_await async_take_place(context, most_bytes);
         if (placed.has_error() || !*placed)
             co_return placed;
         const Io io = co_await connection_->async_fill();
@@ -188,15 +189,19 @@ base::Task<base::Result<bool>> Session::async_read_body(std::size_t most_bytes) 
 }
 
 // A long body is read on only once there is memory for all of it. False: the connection ended before.
-base::Task<base::Result<bool>> Session::async_take_place(std::size_t most_bytes) {
+base::Task<base::Result<bool>> Session::async_take_place(const RequestContext& context,
+                                                         std::size_t most_bytes) {
     if (place_.is_held() || parser_.request().body.size() <= base::k_free_body_bytes)
         co_return true;
     const std::size_t length =
         std::min<std::uint64_t>(parser_.content_length().value_or(most_bytes), most_bytes);
-    place_.ask(state_.bodies, length, connection_->wake());
-    if (place_.is_waiting())
-        connection_->set_deadline(state_.settings.body_deadline);
-    while (place_.is_waiting()) {
+    const base::ShareHolder holder = holder_of(context.principal);
+    connection_->set_deadline(state_.settings.body_deadline);
+    for (;;) {
+        if (auto asked = place_.ask(state_.bodies, holder, length, connection_->wake()); asked.has_error())
+            co_return asked.error();
+        if (place_.is_held())
+            break;
         const Io io = co_await connection_->async_pause();
         if (io == Io::deadline)
             co_return Error(Errc::capacity,

@@ -49,8 +49,8 @@ class Session {
     base::Task<Next> async_open();
     base::Task<Next> async_serve_one();
     base::Task<base::Result<bool>> async_read_head();
-    base::Task<base::Result<bool>> async_read_body(std::size_t most_bytes);
-    base::Task<base::Result<bool>> async_take_place(std::size_t most_bytes);
+    base::Task<base::Result<bool>> async_read_body(const RequestContext& context, std::size_t most_bytes);
+    base::Task<base::Result<bool>> async_take_place(const RequestContext& context, std::size_t most_bytes);
     base::Task<Response> async_handle(const Handler& handler, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
     base::Task<Next> async_respond_source(RequestContext& context, Response& response);

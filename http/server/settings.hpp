@@ -22,8 +22,9 @@ struct Settings : WireSettings {
     Millis heartbeat_interval = base::k_heartbeat_interval;
     Millis stream_head_delay{
         20};  // a stream's head waits this long for its first event: one write instead of two
-    std::size_t body_budget_bytes =
-        base::k_body_budget_bytes;  // of all that are not complete (body_budget.hpp)
+    // Of all that are not complete (body_budget.hpp); null: one of this size in which nobody has a share.
+    base::Budget* bodies = nullptr;
+    std::size_t body_budget_bytes = base::k_body_budget_bytes;
     std::size_t max_connections = base::k_max_connections;
     std::optional<gid_t> unix_socket_group;  // may connect to Unix sockets, besides the server's own user
     AccessLog access_log = AccessLog::failures;

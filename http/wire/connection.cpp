@@ -241,7 +241,8 @@ std::size_t Connection::write_some(std::string_view bytes) {
     return sent;
 }
 
-/// The peer has not taken all: `left` bytes wait beside what the kernel has. False: there is no room for them.
+/// The peer has not taken all: `left` bytes wait beside what the kernel has. False: there is no room for
+/// them.
 bool Connection::hold_output(std::size_t left) {
     if (!payer_ || settings_.buffers == nullptr)
         return true;

@@ -65,6 +65,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// fails where much is left. Nobody: nothing is charged.
     void charge_to(std::optional<base::ShareHolder> payer) { payer_ = std::move(payer); }
 
+    /// Where nobody is, the server's own key.
+    base::ShareHolder payer() const { return payer_.value_or(base::ShareHolder()); }
+
     base::SteadyTime now() const { return clock_.steady_now(); }
     void set_deadline(base::Millis from_now);
     void clear_deadline() noexcept;

@@ -87,19 +87,21 @@ struct Waiter {
 TEST_CASE("Places in the budget are given in the order in which they were asked for") {
     boost::asio::io_context io;
     const auto wake = std::make_shared<http::WakeEvent>(io.get_executor());
-    http::BodyBudget budget(100);
+    base::Budget bodies({"bodies", "bytes", "", 100}, 100);
+    http::BodyBudget budget(bodies);
+    const base::ShareHolder ann = base::ShareHolder::user("ann");
     http::BodyBudget::Place first, second, third, fourth;
-    first.ask(budget, 60, wake);
+    CHECK(first.ask(budget, ann, 60, wake).has_value());
     CHECK(first.is_held());
-    second.ask(budget, 60, wake);
+    CHECK(second.ask(budget, ann, 60, wake).has_value());
     CHECK(second.is_waiting());
     // There is room for it, but a stream of short ones would keep the long one waiting for ever.
-    third.ask(budget, 10, wake);
+    CHECK(third.ask(budget, ann, 10, wake).has_value());
     CHECK(third.is_waiting());
-    fourth.ask(budget, 1000, wake);
+    CHECK(fourth.ask(budget, ann, 1000, wake).has_value());
     CHECK(budget.used_bytes() == 60);
     CHECK(budget.waiting() == 3);
-    first.ask(budget, 40, wake);
+    CHECK(first.ask(budget, ann, 40, wake).has_value());
     CHECK(budget.used_bytes() == 60);
     SECTION("when one is given back") {
         first.release();
@@ -119,6 +121,26 @@ TEST_CASE("Places in the budget are given in the order in which they were asked 
         CHECK(third.is_held());
         CHECK(budget.used_bytes() == 70);
     }
+}
+
+TEST_CASE("A user has a share of the budget: what is beyond it is refused, and others are served") {
+    boost::asio::io_context io;
+    const auto wake = std::make_shared<http::WakeEvent>(io.get_executor());
+    base::Budget bodies({"bodies", "bytes", "", 100}, 50);
+    http::BodyBudget budget(bodies);
+    const base::ShareHolder ann = base::ShareHolder::user("ann");
+    const base::ShareHolder bob = base::ShareHolder::user("bob");
+    http::BodyBudget::Place first, second, third, fourth;
+    CHECK(first.ask(budget, ann, 50, wake).has_value());
+    CHECK(second.ask(budget, ann, 1, wake).error().code() == base::Errc::user_share);
+    CHECK(third.ask(budget, bob, 25, wake).has_value());
+    CHECK(third.is_held());
+    // All of what is left would be too much for anybody: that waits.
+    CHECK(fourth.ask(budget, base::ShareHolder::user("cy"), 26, wake).has_value());
+    CHECK(fourth.is_waiting());
+    first.release();
+    CHECK(fourth.is_held());
+    CHECK(budget.used_bytes() == 51);
 }
 
 TEST_CASE("A long body waits until there is memory for all of it; short ones and other requests do not") {
