@@ -78,7 +78,8 @@ struct Application::Parts {
           config(configured),
           max_connections(connections),
           data(std::move(dir)),
-          budgets(configured.user_share_percent, configured.body_memory_mb * 1024 * 1024),
+          budgets(configured.user_share_percent, {.bodies = configured.body_memory_mb * 1024 * 1024,
+                                                  .logs = log_budget_bytes(configured, data.path())}),
           timers(with.get_executor()),
           meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
                                               : base::LoopMeter::Detail::stalls),
@@ -253,8 +254,11 @@ Result<void> Application::Parts::open_core() {
     journal = std::make_unique<conversation::Journal>(*store, timers);
     auto settings = conversation_settings(config, agents);
     settings.log_epoch = log_epoch->word();
+    settings.reserve_left = [path = data.path(), reserve = config.disk_reserve_percent / 100.0] {
+        return reserve_left(fs_guard::free_space(path), reserve);
+    };
     conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal, *store,
-                                                            std::move(settings));
+                                                            budgets.log, std::move(settings));
     return conversations->restore(std::move(*state));
 }
 
@@ -561,6 +565,7 @@ void Application::start() {
                                  *parts_->journal, parts_->data.database(), store::Checkpointer::Bounds{});
     parts_->list_reads.emplace(parts_->timers, *parts_->helpers->finder, *parts_->store,
                                parts_->data.database());
+    parts_->conversations->count_logs();
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();

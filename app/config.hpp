@@ -70,6 +70,7 @@ struct Config {
     std::uint32_t warm_limit_seconds = base::k_default_warm_limit.count();
     std::size_t turn_log_bytes = base::k_max_turn_log_bytes;
     std::size_t conversation_log_bytes = base::k_max_conversation_log_bytes;
+    std::uint64_t log_mb = 0;           // 0: a tenth of the disk
     std::vector<std::string> required;  // of limit_names()
     std::uint32_t disk_period_seconds = 30;
     double disk_reserve_percent = 5;

@@ -175,8 +175,8 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option("--disk-reserve", config.disk_reserve_percent,
                    "Percent of the disk kept free: below it the sandbox that grows fastest, or holds most in "
-                   "deleted files, of the user whose sandboxes do so most, is stopped and a create is "
-                   "answered 503; 0: none")
+                   "deleted files, of the user whose sandboxes do so most, is stopped, and creates, and "
+                   "messages of those whose logs are largest, are answered 503; 0: none")
         ->envname("ATOLL_DISK_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();
@@ -198,6 +198,13 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
                    "Bytes of events kept of a conversation; the oldest turns go first")
         ->envname("ATOLL_CONVERSATION_LOG_BYTES")
         ->check(CLI::Range(std::size_t{4096}, std::size_t{1} << 36))
+        ->capture_default_str();
+    cli.add_option(
+           "--log-mb", config.log_mb,
+           "MB of events kept of all conversations, of which each user has a share; 0: a tenth of the "
+           "disk")
+        ->envname("ATOLL_LOG_MB")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40))
         ->capture_default_str();
 }
 

@@ -17,6 +17,7 @@
 #include "app/agents_file.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
+#include "fs-guard/free_space.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/proxy/preview_service.hpp"
@@ -88,6 +89,23 @@ fs_guard::MeterSettings meter_settings(const Config& config) {
     settings.period = std::chrono::seconds(config.disk_period_seconds);
     settings.reserve = config.disk_reserve_percent / 100.0;
     return settings;
+}
+
+std::uint64_t log_budget_bytes(const Config& config, const std::filesystem::path& data_dir) {
+    constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+    if (config.log_mb > 0)
+        return config.log_mb * k_bytes_per_mb;
+    const auto space = fs_guard::free_space(data_dir);
+    return space ? std::max(space->total_bytes / 10, k_bytes_per_mb) : base::k_default_log_budget_bytes;
+}
+
+double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double reserve) {
+    const double wanted = space ? static_cast<double>(space->total_bytes) * reserve : 0;
+    if (wanted <= 0)
+        return 1;
+    const auto free = static_cast<double>(space->free_bytes);
+    const bool is_out = free < std::min(wanted / 2, static_cast<double>(base::k_room_for_cuts_bytes));
+    return is_out ? 0 : free / wanted;
 }
 
 http::SystemInfo system_info(const Config& config) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,11 @@ std::string lang_of_sandboxes(const char* lang);
 /// `sandbox_path` is PATH inside, in place of the server's own.
 sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path);
 fs_guard::MeterSettings meter_settings(const Config& config);
+/// The budget of logs: --log-mb, or a tenth of the disk that holds the data directory.
+std::uint64_t log_budget_bytes(const Config& config, const std::filesystem::path& data_dir);
+/// How much is free of the reserve, which is this share of the disk; 1 and above: all of it, 0: what the cut
+/// of a log needs, or less.
+double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double reserve);
 /// What the configuration alone tells of the system.
 http::SystemInfo system_info(const Config& config);
 /// Where the engines of code mode are; absolute, and perhaps missing.

@@ -148,6 +148,20 @@ inline constexpr std::chrono::milliseconds k_backup_patience{20'000};
 // The event log of a conversation, defaults.
 inline constexpr std::size_t k_max_turn_log_bytes = 16UL * 1024 * 1024;
 inline constexpr std::size_t k_max_conversation_log_bytes = 64UL * 1024 * 1024;
+// The budget of all logs where the disk cannot be asked; the floor of a user, where a sixteenth of the budget
+// is not less; the room that a turn needs beside its message.
+inline constexpr std::uint64_t k_default_log_budget_bytes = 1024UL * 1024 * 1024;
+inline constexpr std::uint64_t k_log_user_floor_bytes = 1024UL * 1024;
+inline constexpr std::uint64_t k_log_of_new_turn_bytes = 64UL * 1024;
+// A disk below its reserve: so much is kept free inside the database, or an eighth of the budget if that is
+// less. Logs that one round cuts.
+inline constexpr std::uint64_t k_database_room_bytes = 16UL * 1024 * 1024;
+inline constexpr std::size_t k_logs_cut_at_once = 8;
+// No turn begins on a disk with less free than this, or than half of its reserve if that is less: a cut of
+// logs needs it.
+inline constexpr std::uint64_t k_room_for_cuts_bytes = 8UL * 1024 * 1024;
+// Logs of one read that counts them.
+inline constexpr std::size_t k_logs_counted_at_once = 1024;
 // A load tells the turns of a log one by one up to so many. Of more, those before the newest are told as one
 // with their neighbours, up to such a share of the log: at most two for each share, and one.
 inline constexpr std::size_t k_turns_told_apart = 512;

@@ -38,6 +38,7 @@ inline constexpr std::string_view sandbox_cleanup = "sandbox_cleanup";
 inline constexpr std::string_view uids_private = "uids_private";
 inline constexpr std::string_view uids_renewed = "uids_renewed";
 inline constexpr std::string_view instance_renewed = "instance_renewed";
+inline constexpr std::string_view log_cut = "log_cut";
 inline constexpr std::string_view log_epoch_begun = "log_epoch_begun";
 inline constexpr std::string_view uids_shared = "uids_shared";
 inline constexpr std::string_view etc_cut = "etc_cut";

@@ -18,15 +18,22 @@ std::uint64_t Budget::held_by(const ShareHolder& holder) const {
     return found == holders_.end() ? 0 : found->second.amount;
 }
 
+std::uint64_t Budget::most_held(const ShareHolder& beside) const {
+    std::uint64_t most = 0;
+    for (const auto& [name, held] : holders_)
+        most = name == beside.name() ? most : std::max(most, held.amount);
+    return most;
+}
+
 // The most x with held + x <= P/100 * (total - what others hold), where that is held + free.
 std::uint64_t Budget::room_beside(std::uint64_t held, std::uint64_t used) const noexcept {
-    const std::uint64_t free = spec_.total - used;
+    const std::uint64_t free = spec_.total - std::min(used, spec_.total);
     const std::uint64_t may_hold = std::max(spec_.floor, (held + free) * user_percent_ / 100);
     return std::min(free, may_hold - std::min(held, may_hold));
 }
 
 Error Budget::refusal_beside(std::uint64_t held, std::uint64_t amount) const {
-    const bool is_full = amount > spec_.total - used_;
+    const bool is_full = amount > spec_.total - std::min(used_, spec_.total);
     std::string detail = is_full ? "The server has no room for this" : "This user has no room for this";
     detail.append(" in the budget `").append(spec_.name).append("`: ");
     detail += is_full ? "all users together have " : "a user may have ";
@@ -119,7 +126,7 @@ BudgetSpec places_spec(std::size_t max_sandboxes) noexcept {
         {}};
 }
 
-Budgets::Budgets(unsigned user_percent, std::uint64_t body_bytes)
+Budgets::Budgets(unsigned user_percent, const BudgetTotals& totals)
     : exec({"exec", "bytes", "An exec that has ended gives its input and output back.",
             k_exec_output_budget_bytes, k_exec_user_floor_bytes, std::chrono::seconds(1)},
            user_percent),
@@ -133,7 +140,10 @@ Budgets::Budgets(unsigned user_percent, std::uint64_t body_bytes)
            k_connection_budget_bytes, k_connection_user_floor_bytes, std::chrono::seconds(1)},
           user_percent),
       bodies({"bodies", "bytes", "A body or message that is complete, or is given up, gives room back.",
-              body_bytes, k_max_body_bytes, std::chrono::seconds(1)},
-             user_percent) {}
+              totals.bodies, k_max_body_bytes, std::chrono::seconds(1)},
+             user_percent),
+      log({"log", "bytes", "Deleted conversations give their logs back.", totals.logs,
+           std::min(k_log_user_floor_bytes, totals.logs / 16)},
+          user_percent) {}
 
 }  // namespace atl::base

@@ -1,7 +1,8 @@
 // Bounds for all in which each user has a share. A budget has a total. A user may hold a percentage of what
 // the others leave of it (`--user-share`): with 50 %, a user who is alone one half, two users a third each, n
 // users 1/(n+1) each, so that the next user finds as much as they have; with 100 %, all. Up to the floor of
-// a budget only its total counts. The total is never exceeded, so a floor is no promise.
+// a budget only its total counts. No take exceeds the total, so a floor is no promise; charge() does, for
+// what is there already.
 //
 // Invariants: the shares of a budget are all that is used of it; a share gives back exactly what it took,
 // once; a take never waits, so nothing can deadlock. Not here: the queue for those who wait instead
@@ -83,6 +84,8 @@ class Budget {
     unsigned user_percent() const noexcept { return user_percent_; }
     std::uint64_t used() const noexcept { return used_; }
     std::uint64_t held_by(const ShareHolder& holder) const;
+    /// By one holder, without `beside`. Takes linear time.
+    std::uint64_t most_held(const ShareHolder& beside) const;
 
   private:
     friend class Share;
@@ -114,6 +117,16 @@ class Share {
     Result<void> grow(std::uint64_t amount);
     /// Takes as much of `amount` as there is room for, and returns that.
     std::uint64_t grow_up_to(std::uint64_t amount) noexcept;
+    /// Takes an amount that cannot be refused, even beyond the user's share and the total. A share of no
+    /// budget takes nothing.
+    void charge(std::uint64_t amount) noexcept {
+        if (budget_ != nullptr)
+            add(amount);
+    }
+    /// True if grow() would take it. A share of no budget has room for all.
+    bool has_room(std::uint64_t amount) const noexcept {
+        return budget_ == nullptr || amount <= budget_->room_beside(holder_->second.amount, budget_->used_);
+    }
     /// Precondition: `amount` <= amount().
     void shrink(std::uint64_t amount) noexcept;
     std::uint64_t amount() const noexcept { return amount_; }
@@ -134,16 +147,23 @@ class Share {
 /// The budget of places for living sandboxes, which sandbox::Manager owns.
 BudgetSpec places_spec(std::size_t max_sandboxes) noexcept;
 
+/// Totals that the operator sets, in bytes.
+struct BudgetTotals {
+    std::uint64_t bodies = k_body_budget_bytes;
+    std::uint64_t logs = k_default_log_budget_bytes;
+};
+
 /// The table of all budgets: docs/operations/limits-and-capacity.md and /v1/system show it.
 struct Budgets {
-    explicit Budgets(unsigned user_percent = k_default_user_share_percent,
-                     std::uint64_t body_bytes = k_body_budget_bytes);
+    explicit Budgets(unsigned user_percent = k_default_user_share_percent, const BudgetTotals& totals = {});
 
     Budget exec;
     Budget results;
     Budget connections;
     Budget bodies;
-    std::vector<const Budget*> all{&exec, &results, &connections, &bodies};  // with those that others own
+    Budget log;
+    std::vector<const Budget*> all{&exec, &results, &connections, &bodies,
+                                   &log};  // with those that others own
 };
 
 }  // namespace atl::base

@@ -9,6 +9,7 @@
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/log_shares.hpp"
 #include "core/conversation/metadata.hpp"
 #include "core/conversation/preview_ports.hpp"
 #include "core/conversation/view.hpp"
@@ -38,7 +39,7 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
       sandbox_record_(std::move(sandbox_record)),
       log_(std::make_shared<EventLog>(context.journal, context.store, context.clock, record_.key,
                                       context.settings.log_bounds.conversation_bytes,
-                                      context.settings.log_epoch)),
+                                      context.settings.log_epoch, context.logs.share_of(record_))),
       turn_(context, *this, record_, *log_),
       generations_(context, owner.admission(), *this, record_, sandbox_record_, *log_),
       kept_processes_(context, record_, [this] { last_batch_ = context_.journal.batch_number(); }),
@@ -197,6 +198,8 @@ void Conversation::open_turn(Message message, MessageReply when, const Reply<Tur
     if (!machine_.can_open_turn())
         return refuse(reply, Error(Errc::turn_in_progress,
                                    "a turn is still open; wait for its `done` event or interrupt it"));
+    if (auto room = owner_.room_for_turn(record_, message.content.size()); !room)
+        return refuse(reply, room.error());
     if (auto place = check_place(); !place)
         return refuse(reply, place.error());
     record_.last_active_at = context_.clock.wall_now();
@@ -447,6 +450,7 @@ void Conversation::run(const action::Persist&) {
     record_.status = machine_.status();
     record_.reason = machine_.reason();
     record_.first_seq = log_->first_seq();
+    record_.log_bytes = log_->bytes();
     // One that is being deleted does not come back after a crash; its sandbox does, to be removed.
     if (erasing_)
         context_.journal.add(EraseConversation{record_.key});
@@ -589,11 +593,6 @@ void Conversation::erase() {
               "its sandbox and files are removed; its log goes when the database takes "
               "writes again"));
     owner_.on_erased(*this);
-}
-
-std::uint32_t Conversation::generation() const {
-    const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
-    return living != nullptr ? living->generation : sandbox_record_.generation;
 }
 
 }  // namespace atl::conversation

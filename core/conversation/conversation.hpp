@@ -32,6 +32,8 @@ class ConversationOwner {
   public:
     /// Whether new work is accepted. Errors: shutting_down, storage_failed.
     virtual base::Result<void> accepts_work() const = 0;
+    /// As LogShares::room_for_turn().
+    virtual base::Result<void> room_for_turn(const Record& record, std::uint64_t message_bytes) = 0;
     virtual Admission& admission() = 0;
     /// Its status is `ended` from now on; its log can still be read.
     virtual void on_end(Conversation& conversation) = 0;
@@ -84,6 +86,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     bool is_resting() const;
     /// It is unloaded: does nothing by itself from now on.
     void stop_timers();
+    /// Cuts about `bytes` of its log from the front, but half of it at the most. Returns how much.
+    std::uint64_t cut_log(std::uint64_t bytes);
 
     // Requests; the errors are Manager's. Precondition: it is not erasing.
     void create(Reply<View> reply);
@@ -120,8 +124,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// The ports that are listened on, or what its preview lists of them, have changed.
     void look_at_ports();
     void on_files_changed(const FileChange& change) {
-        if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
-            log_event(EventType::files_changed, files_data(change));
+        log_if_room(EventType::files_changed, files_data(change));
     }
     void on_preview_changed(const std::string& url) {
         if (machine_.created() && !erasing_ && machine_.status() != Status::ended)
@@ -129,8 +132,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         look_at_ports();
     }
     void on_tool_progress(const ToolProgress& progress) {
-        if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
-            log_event(EventType::tool_progress, tool_data(progress));
+        log_if_room(EventType::tool_progress, tool_data(progress));
     }
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
@@ -222,6 +224,12 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_place();
     std::uint32_t generation() const;
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
+    /// Logs an event that requests can cause as often as they like.
+    void log_if_room(EventType type, const std::string& data) {
+        if (machine_.created() && !erasing_ && machine_.status() != Status::ended &&
+            !machine_.is_borrowed() && log_->has_room(data.size()))
+            log_event(type, data);
+    }
     void pause_warm(PauseReason reason, const std::string& text);
     void answer(std::vector<Reply<View>>& waiters, std::optional<base::Error> error);
     base::Error refused_start(std::string_view code, const std::string& detail) const;

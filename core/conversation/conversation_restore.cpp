@@ -1,8 +1,12 @@
-// How a conversation takes over what the store has of it, and what it tells of the ports of its sandbox.
+// How a conversation takes over what the store has of it, gives its log up, and tells of the ports of its
+// sandbox.
 #include <algorithm>
 
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/log_shares.hpp"
 #include "core/conversation/stored_turns.hpp"
 #include "core/conversation/view.hpp"
 #include "core/sandbox/manager.hpp"
@@ -22,12 +26,18 @@ void Conversation::restore(const StoredConversation& stored) {
     log_->restore(record_.first_seq, record_.last_seq);
     kept_processes_.restore(stored.kept_processes);
     recount();
+    std::uint64_t counted = 0;
+    for (const TurnRecord& turn : stored.turns)
+        counted += turn.bytes;
+    std::uint64_t bytes = stored.open_bytes;
     for (const TurnRecord& turn : restored_turns(stored, context_.journal)) {
+        bytes += turn.bytes;
         record_.last_turn = std::max(record_.last_turn, turn.turn);
         restore_turn(turn);
     }
     last_batch_ = context_.journal.batch_number();
     log_->restore_open(stored.open_bytes);
+    context_.logs.on_loaded(record_.user_id, bytes, std::max(counted, record_.log_bytes));
     if (ran) {
         run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
                                      "the server was restarted"});
@@ -43,6 +53,24 @@ void Conversation::restore_turn(const TurnRecord& turn) {
         return log_->restore_turn(turn.last_seq, turn.bytes);
     turn_.restore(turn);
     run(action::CloseTurn{});
+}
+
+std::uint32_t Conversation::generation() const {
+    const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
+    return living != nullptr ? living->generation : sandbox_record_.generation;
+}
+
+std::uint64_t Conversation::cut_log(std::uint64_t bytes) {
+    const std::uint64_t before = log_->bytes();
+    if (!machine_.created() || erasing_)
+        return 0;
+    log_->cut_to(before - std::min(bytes, before - before / 2));
+    const std::uint64_t cut = before - log_->bytes();
+    if (cut > 0) {
+        base::LogLine(base::evt::log_cut).field("conv", id()).field("bytes", cut).warn();
+        run(action::Persist{});
+    }
+    return cut;
 }
 
 void Conversation::look_at_ports() {

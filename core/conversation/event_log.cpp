@@ -13,12 +13,13 @@ constexpr std::size_t k_shares_without_turns = 16;
 }  // namespace
 
 EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
-                   std::size_t bound_bytes, std::string epoch)
+                   std::size_t bound_bytes, std::string epoch, base::Share share)
     : journal_(journal),
       clock_(clock),
       key_(key),
       bound_bytes_(bound_bytes),
-      window_(std::make_shared<LiveWindow>(store, journal.timers(), key, std::move(epoch))) {}
+      window_(std::make_shared<LiveWindow>(store, journal.timers(), key, std::move(epoch))),
+      share_(std::move(share)) {}
 
 void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
     last_seq_ = last_seq;
@@ -28,10 +29,11 @@ void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
 void EventLog::restore_turn(std::uint64_t last_seq, std::uint64_t bytes) {
     turns_.push_back({last_seq, bytes});
     total_bytes_ += bytes;
+    share_.charge(bytes);
 }
 
 base::Result<std::unique_ptr<Subscription>> EventLog::subscribe(const Cursor& after,
-                                                                 base::ShareHolder owner) const {
+                                                                base::ShareHolder owner) const {
     const std::string& epoch = window_->epoch();
     const bool is_of_another = !after.epoch.empty() && after.epoch != epoch;
     if (after.seq != 0 && (is_of_another || after.seq > last_seq_))
@@ -51,6 +53,7 @@ base::Result<std::unique_ptr<Subscription>> EventLog::subscribe(const Cursor& af
 EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view data, Journal::When when) {
     EventPtr event = make_event(++last_seq_, type, clock_.wall_now(), turn, data);
     open_bytes_ += event->json.size();
+    share_.charge(event->json.size());
     turn_open_ = turn_open_ || turn != 0;
     pending_.push_back({event, journal_.batch_number()});
     journal_.add(AppendEvent{key_, event}, when);
@@ -76,16 +79,23 @@ std::uint64_t EventLog::close_turn() {
     turn_open_ = false;
     turns_.push_back({last_seq_, bytes});
     total_bytes_ += bytes;
-    cut();
+    // The newest turn stays, however large: the bound of a turn is below the bound of the log.
+    cut(bound_bytes_, 1);
     return bytes;
 }
 
-void EventLog::cut() {
+void EventLog::cut_to(std::uint64_t bytes) {
+    if (!turn_open_ && this->bytes() > bytes && open_bytes_ > 0)
+        close_turn();
+    cut(bytes - std::min(bytes, open_bytes_), 0);
+}
+
+void EventLog::cut(std::uint64_t bound_bytes, std::size_t kept_turns) {
     std::uint64_t cut_to = 0;
-    // The newest turn stays, however large: the bound of a turn is below the bound of the log.
-    while (total_bytes_ > bound_bytes_ && turns_.size() > 1) {
+    while (total_bytes_ > bound_bytes && turns_.size() > kept_turns) {
         cut_to = turns_.front().last_seq;
         total_bytes_ -= turns_.front().bytes;
+        share_.shrink(std::min(turns_.front().bytes, share_.amount()));
         turns_.pop_front();
     }
     if (cut_to == 0)
@@ -121,6 +131,7 @@ void EventLog::publish() {
 
 void EventLog::close() {
     window_->close();
+    share_ = {};
     if (!publish_scheduled_)
         window_->wake_all();
 }

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "core/base/clock.hpp"
+#include "core/base/shares.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/live_window.hpp"
 #include "core/conversation/types.hpp"
@@ -19,7 +21,7 @@ namespace atl::conversation {
 class EventLog : public std::enable_shared_from_this<EventLog> {
   public:
     EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
-             std::size_t bound_bytes, std::string epoch = {});
+             std::size_t bound_bytes, std::string epoch = {}, base::Share share = {});
 
     /// Takes over a log that the store holds.
     void restore(std::uint64_t first_seq, std::uint64_t last_seq);
@@ -30,10 +32,13 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// for a cursor of another epoch or beyond the end, with the members `logEpoch` and `firstSeq`;
     /// seq_expired if it lies before the log's beginning.
     base::Result<std::unique_ptr<Subscription>> subscribe(const Cursor& after,
-                                                         base::ShareHolder owner = {}) const;
+                                                          base::ShareHolder owner = {}) const;
 
     /// Bytes of events behind the last of them.
-    void restore_open(std::uint64_t bytes) { open_bytes_ += bytes; }
+    void restore_open(std::uint64_t bytes) {
+        open_bytes_ += bytes;
+        share_.charge(bytes);
+    }
 
     /// Adds an event; `data` is the text of a JSON object. Visible after its commit, which comes `when` says.
     EventPtr append(EventType type, std::uint64_t turn, std::string_view data,
@@ -41,13 +46,18 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// The turn whose `done` was appended last is over: the log may be cut behind it from now on.
     /// Returns the bytes since the turn before ended.
     std::uint64_t close_turn();
+    /// Removes finished turns from the front until no more than this is left, the newest one too.
+    void cut_to(std::uint64_t bytes);
+    std::uint64_t bytes() const noexcept { return total_bytes_ + open_bytes_; }
+    /// True if its share has room for so much more.
+    bool has_room(std::uint64_t bytes) const noexcept { return share_.has_room(bytes); }
     /// The conversation is gone.
     void close();
 
     std::uint64_t first_seq() const noexcept { return window_->first_seq(); }
     std::uint64_t last_seq() const noexcept { return last_seq_; }
     std::uint64_t committed_seq() const noexcept { return window_->committed_seq(); }
-    /// What readers subscribe to.
+    /// The window that readers subscribe to.
     const std::shared_ptr<LiveWindow>& window() const noexcept { return window_; }
     bool is_followed() const noexcept { return window_->is_followed(); }
     /// Every event is committed and visible.
@@ -76,13 +86,14 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
 
     void schedule_publish(Journal::When when);
     void publish();
-    void cut();
+    void cut(std::uint64_t bound_bytes, std::size_t kept_turns);
 
     Journal& journal_;
     const base::Clock& clock_;
     std::int64_t key_;
     std::size_t bound_bytes_;
     std::shared_ptr<LiveWindow> window_;
+    base::Share share_;  // of what bytes() tells
     std::uint64_t last_seq_ = 0;
     std::uint64_t open_bytes_ = 0;
     bool turn_open_ = false;         // an event of it was appended

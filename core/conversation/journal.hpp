@@ -84,6 +84,7 @@ class Journal {
     /// background, and the turns that Store::purge_log() removes with them. What the store refuses to remove
     /// is tried again a minute later.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
+    bool is_purging() const noexcept { return !purges_.empty(); }
     /// Writes that are still to be committed.
     std::size_t pending() const noexcept {
         return batch_.size() + lazy_.size() + (at_store_ ? at_store_->writes.size() : 0);

@@ -29,9 +29,11 @@ Error no_conversation() {
 }  // namespace
 
 Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
-                 Journal& journal, Store& store, ManagerSettings settings)
+                 Journal& journal, Store& store, base::Budget& log_budget, ManagerSettings settings)
     : settings_(std::move(settings)),
-      context_{clock, timers, sandboxes, journal, store, settings_, stats_, Ages(clock), &preview_ports_},
+      logs_(log_budget, settings_.reserve_left),
+      context_{clock,     timers, sandboxes,   journal,         store,
+               settings_, stats_, Ages(clock), &preview_ports_, logs_},
       preview_ports_(timers, clock, journal, sandboxes.places().user_percent(),
                      [this](const std::string& sandbox_id, const std::string& url) {
                          if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
@@ -55,6 +57,8 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
                       [this](const std::string& id, Reply<View> reply) { get(id, std::move(reply)); }}),
       residents_(context_, {[this](StoredConversation stored) { load(std::move(stored)); },
                             [this](Conversation& conversation) { unload(conversation); }}),
+      log_cuts_(context_, [this](const std::string& id,
+                                 Residents::Found found) { residents_.get(id, std::move(found)); }),
       expiry_(context_, {[this](const std::string& id) { return residents_.is_loaded(id); },
                          [this](const std::string& id, const Expiry::Tried& tried) {
                              // Loaded, it ends by itself.
@@ -134,6 +138,7 @@ void Manager::load(StoredConversation stored) {
 void Manager::unload(Conversation& conversation) {
     const Record& record = conversation.record();
     conversation.stop_timers();
+    logs_.on_unloaded(record.user_id, conversation.log()->bytes());
     eviction_.erase(conversation);
     roster_.on_unloaded(conversation.record());
     if (record.status != Status::ended) {
@@ -567,6 +572,7 @@ std::optional<std::string> Manager::spare_one() {
 }
 
 void Manager::on_store_refused() {
+    log_cuts_.look();
     for (Conversation* conversation : std::vector(awaiting_removal_.begin(), awaiting_removal_.end())) {
         if (conversation->is_erasing())
             conversation->begin_removal();

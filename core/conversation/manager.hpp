@@ -20,6 +20,8 @@
 #include "core/conversation/expiry.hpp"
 #include "core/conversation/file_watches.hpp"
 #include "core/conversation/keyed_creates.hpp"
+#include "core/conversation/log_cuts.hpp"
+#include "core/conversation/log_shares.hpp"
 #include "core/conversation/preview_ports.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/residents.hpp"
@@ -43,7 +45,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     using SandboxUsage = conversation::SandboxUsage;
 
     Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
-            Store& store, ManagerSettings settings);
+            Store& store, base::Budget& log_budget, ManagerSettings settings);
     ~Manager() override;
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
@@ -59,6 +61,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
         std::function<bool()> can_shrink;
     };
     void set_other_pool(OtherPool other) { other_pool_ = std::move(other); }
+    /// Counts the logs that are not in memory, in the budget of logs. Call once, after restore().
+    void count_logs() { log_cuts_.count({0, last_key_}); }
     /// Starts sandboxes ahead from now on, as the settings say.
     void open_pool() { pool_.fill(); }
 
@@ -264,6 +268,12 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     std::optional<std::string> spare_one() override;
 
     base::Result<void> accepts_work() const override;
+    base::Result<void> room_for_turn(const Record& record, std::uint64_t message_bytes) override {
+        auto room = logs_.room_for_turn(record, message_bytes);
+        if (!room)
+            log_cuts_.look();
+        return room;
+    }
     Admission& admission() override { return admission_; }
     void on_end(Conversation& conversation) override { roster_.on_end(conversation.record()); }
     void on_living(Conversation& conversation) override { eviction_.add(conversation); }
@@ -308,6 +318,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
 
     const ManagerSettings settings_;
     Stats stats_;
+    LogShares logs_;
     Context context_;
     PreviewPorts preview_ports_;
     Roster roster_;
@@ -319,6 +330,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     OtherPool other_pool_{[] { return std::nullopt; }, [] { return false; }};
     KeyedCreates keyed_creates_;
     Residents residents_;
+    LogCuts log_cuts_;
     Expiry expiry_;
     std::unordered_set<Conversation*> awaiting_removal_;  // their end is not committed yet
     PreviewChanged preview_changed_;

@@ -18,6 +18,7 @@ class Manager;
 namespace atl::conversation {
 
 class Journal;
+class LogShares;
 class PreviewPorts;
 class Store;
 
@@ -47,7 +48,8 @@ struct ManagerSettings {
     std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over
     std::size_t max_kept_ended = base::k_max_kept_ended;
     LogBounds log_bounds;
-    std::string log_epoch;  // of all logs, small letters and digits; empty: logs say none
+    std::string log_epoch;                 // of all logs, small letters and digits; empty: logs say none
+    std::function<double()> reserve_left;  // as LogShares has it
     base::Millis turn_limit = base::k_default_turn_limit;
     std::vector<PoolSize> pool;                            // of `agents`, each once
     base::Millis warm_limit = base::k_default_warm_limit;  // of a warm pause; 0: all pauses are cold
@@ -60,7 +62,7 @@ struct ManagerSettings {
 /// Where a port that the preview of a sandbox lists is shown; empty: nowhere.
 using PortUrl = std::function<std::string(const sandbox::Record& sandbox, std::uint16_t port)>;
 
-/// What the parts of the manager share. All of it outlives them.
+/// The references that the parts of the manager share. All of it outlives them.
 struct Context {
     const base::Clock& clock;
     base::Timers& timers;
@@ -71,6 +73,7 @@ struct Context {
     Stats& stats;
     Ages ages;
     PreviewPorts* preview_ports;
+    LogShares& logs;
     PortUrl port_url{};  // empty: no port has an address
 };
 

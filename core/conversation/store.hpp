@@ -131,6 +131,18 @@ struct Listed {
     std::int64_t next_key = 0;
 };
 
+/// How large the log of a conversation is, and whose it is.
+struct LogSize {
+    std::optional<std::string> user_id;
+    std::uint64_t bytes = 0;  // of events
+};
+
+/// The keys of the conversations whose logs are asked for. One call looks at k_logs_counted_at_once at most.
+struct LogRange {
+    std::int64_t after_key = 0;
+    std::int64_t last_key = 0;
+};
+
 /// A conversation with a time to live.
 struct Ending {
     std::string id;
@@ -244,6 +256,13 @@ class Store {
     /// The `limit` that end first of those that have a time to live and have not ended, or of those that
     /// have.
     virtual void find_ending(bool has_ended, std::size_t limit, ReadDone<std::vector<Ending>> done) = 0;
+    /// How large logs are, as their turns and the records of their conversations tell.
+    virtual void log_sizes(const LogRange& range, ReadDone<Listed<LogSize>> done) = 0;
+    /// The conversations with the largest logs of the user whose logs are largest together, the largest
+    /// first; a conversation without an owner is a user of its own. Looks at all conversations.
+    virtual void largest_logs(std::size_t limit, ReadDone<std::vector<std::string>> done) = 0;
+    /// Bytes that can be written without more of the disk, about.
+    virtual std::uint64_t free_bytes() { return 0; }
     /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed
     /// by what they cost (Event::cost_bytes). Errors: storage_failed.
     virtual void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,

@@ -247,7 +247,8 @@ void Turn::append(EventType type, std::string_view data) {
 bool Turn::admit(EventType type, std::size_t bytes) {
     const bool closing = type == EventType::turn_complete || type == EventType::error;
     const std::size_t bound = context_.settings.log_bounds.turn_bytes + (closing ? k_closing_bytes : 0);
-    if ((!truncated_ || closing) && logged_bytes_ + bytes + k_envelope_bytes <= bound)
+    const bool has_room = closing || log_.has_room(bytes + k_envelope_bytes);
+    if ((!truncated_ || closing) && has_room && logged_bytes_ + bytes + k_envelope_bytes <= bound)
         return true;
     truncated_ = true;
     dropped_bytes_ += bytes;

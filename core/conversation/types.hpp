@@ -148,8 +148,9 @@ struct Record : ClientFields {
     std::uint64_t first_seq = 1;
     std::uint64_t last_seq = 0;
     std::uint64_t last_turn = 0;
-    std::string create_key;     // of the request that made it; not loaded again
-    std::string create_digest;  // of that request's fingerprint; not loaded again
+    std::uint64_t log_bytes = 0;  // of its events, when it was stored last
+    std::string create_key;       // of the request that made it; not loaded again
+    std::string create_digest;    // of that request's fingerprint; not loaded again
 
     /// Whose place its sandbox takes: the user's, or that of the key that made it.
     base::ShareHolder holder() const {

@@ -8,6 +8,7 @@
 #include "core/base/limits.hpp"
 #include "core/store/record_text.hpp"
 #include "core/store/row_ids.hpp"
+#include "core/store/turn_sql.hpp"
 
 namespace atl::store {
 
@@ -264,6 +265,33 @@ std::size_t Finder::find(const OpenCount& count) {
     statement.bind(2, static_cast<std::int64_t>(count.limit));
     statement.executeStep();
     return unsigned_at(statement, 0);
+}
+
+Listed<conversation::LogSize> Finder::find(const conversation::LogRange& range) {
+    SQLite::Statement rows(database_, std::string(k_log_sizes_sql) + k_logs_of_range_sql);
+    rows.bind(1, range.after_key);
+    rows.bind(2, range.last_key);
+    rows.bind(3, static_cast<std::int64_t>(base::k_logs_counted_at_once));
+    Listed<conversation::LogSize> found;
+    while (rows.executeStep()) {
+        found.next_key = rows.getColumn(0).getInt64();
+        auto& log = found.items.emplace_back();
+        if (!rows.getColumn(1).isNull())
+            log.user_id = rows.getColumn(1).getString();
+        log.bytes = unsigned_at(rows, 2);
+    }
+    if (found.items.size() < base::k_logs_counted_at_once)
+        found.next_key = 0;
+    return found;
+}
+
+std::vector<std::string> Finder::find(const LargestLogs& question) {
+    SQLite::Statement logs(database_, std::string(k_log_sizes_sql) + k_largest_logs_sql);
+    logs.bind(1, static_cast<std::int64_t>(question.limit));
+    std::vector<std::string> found;
+    while (logs.executeStep())
+        found.push_back(logs.getColumn(0).getString());
+    return found;
 }
 
 std::string Finder::answer(const std::string& question) {

@@ -30,6 +30,8 @@ class Finder {
     conversation::ConversationList find(const conversation::ListRange& range);
     conversation::Listed<sandbox::Record> find(const conversation::SandboxRange& range);
     std::size_t find(const OpenCount& count);
+    conversation::Listed<conversation::LogSize> find(const conversation::LogRange& range);
+    std::vector<std::string> find(const LargestLogs& question);
     StoredTurns find(const TurnsOf& turns) { return turns_.read(turns.key); }
     /// The answer to the JSON text of a Question, as JSON text. For any other text it throws another
     /// exception.

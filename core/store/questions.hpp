@@ -29,6 +29,11 @@ struct OpenCount {
 struct TurnsOf {
     std::int64_t key = 0;
 };
-using Question = std::variant<conversation::ListRange, conversation::SandboxRange, OpenCount, TurnsOf>;
+/// Asks for the ids of conversations with the largest logs.
+struct LargestLogs {
+    std::size_t limit = 0;
+};
+using Question = std::variant<conversation::ListRange, conversation::SandboxRange, OpenCount, TurnsOf,
+                              conversation::LogRange, LargestLogs>;
 
 }  // namespace atl::store

@@ -67,6 +67,7 @@ void each_field(A<conversation::Record> auto& record, auto&& visit) {
     conversation::each_client_field([&](const auto& field) { visit({field.api}, record.*field.value); });
     visit({"madeBy"}, record.made_by);
     visit({"readBeforeEdit"}, record.tools.read_before_edit);
+    visit({"logBytes"}, record.log_bytes);
 }
 
 void each_field(A<sandbox::Limits> auto& limits, auto&& visit) {
@@ -164,6 +165,22 @@ void each_field(A<OpenCount> auto& count, auto&& visit) {
 
 void each_field(A<TurnsOf> auto& turns, auto&& visit) {
     each_of(visit, {}, turns.key);
+}
+
+void each_field(A<LargestLogs> auto& question, auto&& visit) {
+    each_of(visit, {}, question.limit);
+}
+
+void each_field(A<conversation::LogRange> auto& range, auto&& visit) {
+    each_of(visit, {}, range.after_key, range.last_key);
+}
+
+void each_field(A<conversation::LogSize> auto& log, auto&& visit) {
+    each_of(visit, {}, log.user_id, log.bytes);
+}
+
+void each_field(A<conversation::Listed<conversation::LogSize>> auto& list, auto&& visit) {
+    each_of(visit, {}, list.items, list.next_key);
 }
 
 void each_field(A<conversation::ListedConversation> auto& item, auto&& visit) {

@@ -333,6 +333,24 @@ void SqliteStore::count_open(const std::string& user_id, std::size_t limit, Read
     impl_->find_with(std::move(done), OpenCount{user_id, limit});
 }
 
+void SqliteStore::log_sizes(const conversation::LogRange& range,
+                            ReadDone<conversation::Listed<conversation::LogSize>> done) {
+    impl_->find_with(std::move(done), range);
+}
+
+void SqliteStore::largest_logs(std::size_t limit, ReadDone<std::vector<std::string>> done) {
+    impl_->find_with(std::move(done), LargestLogs{limit});
+}
+
+std::uint64_t SqliteStore::free_bytes() {
+    try {
+        const auto pages = impl_->database.execAndGet("PRAGMA freelist_count").getInt64();
+        return static_cast<std::uint64_t>(pages) * impl_->page_bytes;
+    } catch (const SQLite::Exception&) {
+        return 0;
+    }
+}
+
 void SqliteStore::find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) {
     done(impl_->read_with([&id](Reader& reader) { return reader.find_sandbox(id); }));
 }

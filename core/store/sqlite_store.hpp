@@ -45,6 +45,10 @@ class SqliteStore final : public conversation::Store {
                       conversation::ReadDone<std::optional<sandbox::Record>> done) override;
     void count_open(const std::string& user_id, std::size_t limit,
                     conversation::ReadDone<std::size_t> done) override;
+    void log_sizes(const conversation::LogRange& range,
+                   conversation::ReadDone<conversation::Listed<conversation::LogSize>> done) override;
+    void largest_logs(std::size_t limit, conversation::ReadDone<std::vector<std::string>> done) override;
+    std::uint64_t free_bytes() override;
     void find_ending(bool has_ended, std::size_t limit,
                      conversation::ReadDone<std::vector<conversation::Ending>> done) override;
     void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
@@ -72,9 +76,9 @@ class SqliteStore final : public conversation::Store {
     enum class Sharer : std::uint8_t { checkpoint, backup, lists };
     base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
 
-    /// Has list(), list_sandboxes(), count_open() and load() answered by this, later from the loop; null:
-    /// from inside the call again. A load of a conversation that is not there is answered at once. Questions
-    /// and answers as in list_helper.hpp.
+    /// Has list(), list_sandboxes(), count_open(), log_sizes(), largest_logs() and load() answered by this,
+    /// later from the loop; null: from inside the call again. A load of a conversation that is not there is
+    /// answered at once. Questions and answers as in list_helper.hpp.
     using ListsAsked = std::function<void(const std::string& question, ListHelper::Answered answered)>;
     void read_lists_by(ListsAsked ask);
 

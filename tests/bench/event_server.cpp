@@ -32,9 +32,14 @@ fs::path write_agents_file(const fs::path& dir) {
 }  // namespace
 
 EventServer::EventServer(const std::vector<std::string>& more) {
-    std::vector<std::string> args{
-        "--agents-file",           write_agents_file(dir_.path()), "--turn-log-bytes",
-        std::to_string(1UL << 30), "--conversation-log-bytes",     std::to_string(1UL << 32)};
+    std::vector<std::string> args{"--agents-file",
+                                  write_agents_file(dir_.path()),
+                                  "--turn-log-bytes",
+                                  std::to_string(1UL << 30),
+                                  "--conversation-log-bytes",
+                                  std::to_string(1UL << 32),
+                                  "--log-mb",
+                                  std::to_string(1UL << 14)};
     args.insert(args.end(), more.begin(), more.end());
     server_.emplace(args);
 }

@@ -125,6 +125,8 @@ OrderedJson MadeValues::of_member(const std::string& name, const OrderedJson& va
         const std::string two = std::to_string(100 + second % 60).substr(1);
         return "2026-01-15T09:30:" + two + ".000Z";
     }
+    if (name == "used" && object.contains("freedBy"))
+        return 0;
     if (is_pressure(name, value))
         return OrderedJson{{"someUs", 8179}, {"fullUs", 8058}};
     const auto made = made_members().find(name);

@@ -48,6 +48,13 @@ std::string id_of(const HttpResponse& response) {
     return body["id"];
 }
 
+/// By default the budget of logs goes by the host's disk.
+ServerOptions with_log_budget() {
+    ServerOptions options;
+    options.arguments = {"--log-mb", "1024"};
+    return options;
+}
+
 /// Performs every operation of one server.
 class Walk {
   public:
@@ -63,7 +70,7 @@ class Walk {
         ExecutionExamples(api, recorder).perform();
     }
 
-    ServerProcess server;
+    ServerProcess server{with_log_budget()};
     ApiClient api{server};
     ExampleRecorder recorder;
 

@@ -42,7 +42,7 @@ class Filler {
 ServerOptions on_small_disk() {
     ServerOptions options;
     options.disk_mb = 64;
-    options.arguments = {"--disk-reserve", "0"};
+    options.arguments = {"--disk-reserve", "0", "--log-mb", "1024"};
     return options;
 }
 

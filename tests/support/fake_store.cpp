@@ -352,6 +352,42 @@ void FakeStore::find_ending(bool has_ended, std::size_t limit,
     answer(std::move(done), std::move(found));
 }
 
+std::uint64_t FakeStore::log_bytes(std::int64_t key) const {
+    const conversation::Record& record = conversations.at(key);
+    std::uint64_t bytes = 0;
+    for (auto turn = turns.lower_bound({key, 0}); turn != turns.end() && turn->first.first == key; ++turn)
+        bytes += turn->second.last_seq >= record.first_seq ? turn->second.bytes : 0;
+    return std::max(bytes, record.log_bytes);
+}
+
+void FakeStore::log_sizes(const conversation::LogRange& range,
+                          conversation::ReadDone<conversation::Listed<conversation::LogSize>> done) {
+    conversation::Listed<conversation::LogSize> found;
+    for (const auto& [key, record] : conversations) {
+        if (key > range.after_key && key <= range.last_key)
+            found.items.push_back({record.user_id, log_bytes(key)});
+    }
+    answer(std::move(done), std::move(found));
+}
+
+void FakeStore::largest_logs(std::size_t limit, conversation::ReadDone<std::vector<std::string>> done) {
+    std::map<std::string, std::multimap<std::uint64_t, std::string, std::greater<>>> of_users;
+    std::map<std::string, std::uint64_t> sums;
+    for (const auto& [key, record] : conversations) {
+        const std::string user = record.user_id.value_or(record.id);
+        of_users[user].emplace(log_bytes(key), record.id);
+        sums[user] += log_bytes(key);
+    }
+    std::vector<std::string> ids;
+    const auto most = std::ranges::max_element(sums, {}, [](const auto& sum) { return sum.second; });
+    if (most != sums.end()) {
+        for (const auto& [bytes, id] : of_users.at(most->first))
+            ids.push_back(id);
+    }
+    ids.resize(std::min(ids.size(), limit));
+    answer(std::move(done), std::move(ids));
+}
+
 template <class T>
 void FakeStore::answer(std::function<Result<T>()> read, std::function<void(Result<T>)> done) {
     if (!later)

@@ -98,6 +98,10 @@ class FakeStore final : public conversation::Store {
                       conversation::ReadDone<std::optional<sandbox::Record>> done) override;
     void count_open(const std::string& user_id, std::size_t limit,
                     conversation::ReadDone<std::size_t> done) override;
+    void log_sizes(const conversation::LogRange& range,
+                   conversation::ReadDone<conversation::Listed<conversation::LogSize>> done) override;
+    void largest_logs(std::size_t limit, conversation::ReadDone<std::vector<std::string>> done) override;
+    std::uint64_t log_bytes(std::int64_t key) const;
     void find_ending(bool has_ended, std::size_t limit,
                      conversation::ReadDone<std::vector<conversation::Ending>> done) override;
     void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,

@@ -2,10 +2,13 @@
 // each attack is a server on which one user may have all (`--user-share 100`).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 #include <list>
 #include <map>
+#include <utility>
 
 #include "tests/isolation/lab.hpp"
+#include "tests/isolation/redteam/small_disk.hpp"
 #include "tests/support/deadline.hpp"
 
 namespace shares_test {
@@ -17,8 +20,8 @@ namespace {
 constexpr std::uint64_t k_mib = 1024UL * 1024;
 
 struct House {
-    explicit House(const char* user_share, Words more = {})
-        : lab(Privilege::as_started, with(std::move(more), user_share)) {}
+    explicit House(const char* user_share, Words more = {}, std::filesystem::path data_dir = {})
+        : lab(Privilege::as_started, with(std::move(more), user_share), std::move(data_dir)) {}
 
     static Words with(Words arguments, const char* user_share) {
         arguments.insert(arguments.end(), {"--user-share", user_share});
@@ -66,6 +69,25 @@ void fill_exec(House& house, const Sandbox& greedy) {
         (void)house.begin(exec_path(greedy), body);
 }
 
+std::filesystem::path made(const SmallDisk& disk) {
+    std::filesystem::create_directory(disk.path() / "data");
+    return disk.path() / "data";
+}
+
+/// Sends messages of 512 KiB, each of which the agent repeats, until one is refused: its answer.
+HttpResponse fill_log(House& house, const std::string& id) {
+    const Json body{{"content", std::string(512 * 1024, 'x')}};
+    HttpResponse answer;
+    do {
+        answer = house.post("/v1/conversations/" + id + "/messages", body);
+        if (answer.status == 202) {
+            while (!house.lab.api.get(id)["openTurn"].is_null()) {
+            }
+        }
+    } while (answer.status == 202);
+    return answer;
+}
+
 /// Runs with 8 MiB of logs each: six bytes of JSON for each that the program writes.
 void run_loudly(House& house, int runs) {
     const Json body{{"userId", "greedy"},
@@ -78,8 +100,8 @@ void run_loudly(House& house, int runs) {
 /// WebSockets of a token that read nothing of what the conversation says.
 void follow_unread(House& house, Sandbox& greedy, int followers) {
     const Json asked{{"scope", "read"}, {"ttlSeconds", 600}};
-    const std::string token =
-        house.lab.api.call(201, "POST", "/v1/conversations/" + greedy.id() + "/tokens", asked.dump())["token"];
+    const std::string token = house.lab.api.call(201, "POST", "/v1/conversations/" + greedy.id() + "/tokens",
+                                                 asked.dump())["token"];
     for (int i = 0; i < followers; ++i) {
         HttpClient& client = house.clients.emplace_back(house.lab.server.address());
         client.connect();
@@ -247,7 +269,8 @@ TEST_CASE("Spinning programs of four users leave a fifth one a place to run", "[
     CHECK(house.used("programs") == 12);
 }
 
-TEST_CASE("Followers of one user that never read take a share of the buffers of connections", "[redteam][full]") {
+TEST_CASE("Followers of one user that never read take a share of the buffers of connections",
+          "[redteam][full]") {
     constexpr int k_followers = 600;
     {
         House control("100");
@@ -264,6 +287,41 @@ TEST_CASE("Followers of one user that never read take a share of the buffers of 
     CHECK(neighbour.output("head -c 1000000 /dev/zero | tr '\\0' y | wc -c") == "1000000");
     house.clients.clear();
     CHECK(eventually([&] { return house.used("connections") == 0; }));
+}
+
+TEST_CASE("Messages of one user fill no disk under a neighbour's log", "[redteam]") {
+    const auto make = [](House& house, const char* user) -> std::string {
+        return house.lab.api.create({{"agent", "echo"}, {"userId", user}})["id"];
+    };
+    // Longer than all that the database may have free in its own files.
+    const Json message{{"content", std::string(900 * 1024, 'y')}};
+    const auto say = [&](House& house, const std::string& id) {
+        return house.post("/v1/conversations/" + id + "/messages", message);
+    };
+    {
+        const SmallDisk disk(64);
+        House control("100", {"--log-mb", "1024", "--disk-reserve", "0"}, made(disk));
+        const std::string greedy = make(control, "greedy");
+        const std::string neighbour = make(control, "neighbour");
+        CHECK(fill_log(control, greedy).status == 503);
+        // Nobody's writes are taken any more.
+        CHECK(say(control, neighbour).status == 503);
+    }
+    const SmallDisk disk(64);
+    House house("50", {}, made(disk));
+    const std::string greedy = make(house, "greedy");
+    const std::string neighbour = make(house, "neighbour");
+    const HttpResponse refused = fill_log(house, greedy);
+    CHECK(refused.status == 429);
+    CHECK(code_of(refused) == "user_share");
+    CHECK(Json::parse(refused.body)["budget"] == "log");
+    // More of the user's conversations are no way around it.
+    CHECK(fill_log(house, make(house, "greedy")).status == 429);
+    CHECK(say(house, neighbour).status == 202);
+    CHECK(eventually([&] { return house.lab.api.get(neighbour)["openTurn"].is_null(); }));
+    CHECK(disk.free_mb() > 16);
+    CHECK(house.lab.api.http().request("DELETE", "/v1/conversations/" + greedy).status == 204);
+    CHECK(house.lab.api.message(make(house, "greedy"), "again").output == "again");
 }
 
 }  // namespace shares_test

@@ -17,13 +17,15 @@ namespace full_disk_test {
 using namespace atl;
 
 TEST_CASE("A deletion frees its workspace although the store refuses, and is answered once it recovers") {
+    base::Budgets budgets;
     test::FakeWorld world(1);
     sandbox::Manager sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
                                {});
     conversation::Journal journal(world.store, world.timers);
     conversation::ManagerSettings settings;
     settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
-    conversation::Manager manager(world.clock, world.timers, sandboxes, journal, world.store, settings);
+    conversation::Manager manager(world.clock, world.timers, sandboxes, journal, world.store, budgets.log,
+                                  settings);
     REQUIRE(manager.restore(test::load_start(world.store).value()).has_value());
     const auto run = [&] {
         while (world.timers.run_deferred() || world.run_pending()) {

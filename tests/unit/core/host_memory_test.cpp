@@ -121,7 +121,8 @@ class House {
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
-        conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings);
+        conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, budgets.log,
+                              settings);
         conversations->restore(test::load_start(world.store).value()).value();
         sandboxes->watch_host_memory();
     }
@@ -148,6 +149,7 @@ class House {
     }
     conversation::View get(const std::string& id) { return test::get(*conversations, id).value(); }
 
+    base::Budgets budgets;
     CountingWorld world{7};
     std::optional<sandbox::HostMemory> host = sandbox::HostMemory{20 * k_gb, 10 * k_gb};
     std::optional<sandbox::Manager> sandboxes;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/shares.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
@@ -22,8 +23,11 @@ inline sandbox::Limits memory(std::uint32_t mb) {
 
 class House {
   public:
-    explicit House(sandbox::ManagerSettings with, conversation::ManagerSettings settings = {})
-        : sandbox_settings_(std::move(with)), settings_(std::move(settings)) {
+    explicit House(sandbox::ManagerSettings with, conversation::ManagerSettings settings = {},
+                   std::uint64_t log_bytes = base::k_default_log_budget_bytes)
+        : budgets(base::k_default_user_share_percent, log_bytes),
+          sandbox_settings_(std::move(with)),
+          settings_(std::move(settings)) {
         if (settings_.agents.empty())
             settings_.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
         open();
@@ -79,6 +83,7 @@ class House {
         return *answered;
     }
 
+    base::Budgets budgets;
     FakeWorld world{7};
     std::optional<sandbox::HostMemory> host;
     std::optional<sandbox::Manager> sandboxes;
@@ -90,7 +95,8 @@ class House {
                                                 world.node, [this] { return host; }},
                           sandbox_settings_);
         journal_.emplace(world.store, world.timers);
-        conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings_);
+        conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, budgets.log,
+                              settings_);
         const conversation::StartState state = load_start(world.store).value();
         sandboxes->take_over(known_sandboxes(world.store, state)).value();
         conversations->restore(state).value();

@@ -94,11 +94,11 @@ class History {
         settings.pool = {{"shell", pooled_}};
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         world_.store.hear_of_new_server();
-        manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
+        manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, budgets_.log,
+                         settings);
         const bool node_was_flaky = std::exchange(flaky_node_, false);
         const conversation::StartState state = load_start(world_.store).value();
-        require(sandboxes_->take_over(known_sandboxes(world_.store, state)).has_value(),
-                "taking over failed");
+        require(sandboxes_->take_over(known_sandboxes(world_.store, state)).has_value(), "takeover");
         require(manager_->restore(state).has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
         flaky_node_ = node_was_flaky;
@@ -539,6 +539,7 @@ class History {
         return [answered](const base::Result<T>&) { answered(); };
     }
 
+    base::Budgets budgets_;
     FakeWorld world_;
     std::optional<sandbox::Manager> sandboxes_;
     std::optional<conversation::Journal> journal_;
@@ -591,8 +592,7 @@ TEST_CASE("Whatever happens in whatever order, the lifecycle keeps its invariant
         }
     }
     // In the middle of a history there is something to lease, to unload, to read back and to tell.
-    CHECK((only != 0 || leases >= histories / 2));
-    CHECK((only != 0 || unloaded >= histories / 10));
+    CHECK((only != 0 || (leases >= histories / 2 && unloaded >= histories / 10)));
     CHECK((only != 0 || (late_reads >= histories / 20 && turns_told >= histories / 50)));
     spdlog::set_level(spdlog::level::info);
 }

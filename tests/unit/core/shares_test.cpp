@@ -136,6 +136,27 @@ TEST_CASE("a user, a key and a thing of one name are three users") {
     CHECK(ShareHolder::owner(std::nullopt, "b") == ShareHolder::thing("b"));
 }
 
+TEST_CASE("a charge may exceed the share and the total, and then nothing is taken until it is given back") {
+    Budget budget({"things", "things", "", 100, 0});
+    auto held = *budget.take(user(1), 0);
+    auto other = *budget.take(user(2), 10);
+    CHECK(held.has_room(45));
+    CHECK_FALSE(held.has_room(46));
+    held.charge(140);
+    CHECK(budget.used() == 150);
+    CHECK(budget.held_by(user(1)) == 140);
+    CHECK(budget.most_held(user(2)) == 140);
+    CHECK(budget.most_held(user(1)) == 10);
+    CHECK(other.grow(1).error().code() == Errc::capacity);
+    CHECK(budget.room(user(3)) == 0);
+    held.shrink(100);
+    CHECK(other.grow(10).has_value());
+    Share none;
+    none.charge(5);
+    CHECK(none.amount() == 0);
+    CHECK(none.has_room(5));
+}
+
 TEST_CASE("random takes and returns keep the total, the shares and the account of each user") {
     std::mt19937_64 random(Catch::getSeed());
     const auto below = [&random](std::size_t end) { return random() % end; };

@@ -67,7 +67,8 @@ class ApiServer final : public ServerThread {
         settings.log_epoch = k_test_epoch;
         settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
                            {"echo", sandbox::AgentSpec::Kind::echo, {}, {}}};
-        manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, settings);
+        manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, budgets.log,
+                         settings);
         manager_->restore(load_start(world.store).value()).value();
         http::SystemInfo system;
         system.version = "1.2.3";
