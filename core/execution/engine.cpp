@@ -117,6 +117,19 @@ Error unknown(std::string_view executor, std::span<const Engine> all) {
         .at("/executor");
 }
 
+/// Why there is none, and what runs now.
+Error none_for(Language language, std::span<const Engine> all) {
+    std::string text = "No executor for " + std::string(to_string(language)) + " is available here";
+    const auto first =
+        std::find_if(all.begin(), all.end(), [&](const Engine& one) { return one.speaks(language); });
+    text += first == all.end() ? "." : ": " + first->reason + ", then start the server again.";
+    for (const Language other : {Language::javascript, Language::python})
+        if (std::any_of(all.begin(), all.end(),
+                        [&](const Engine& one) { return one.is_available() && one.speaks(other); }))
+            text += " `\"language\":\"" + std::string(to_string(other)) + "\"` runs now.";
+    return Error(Errc::executor_unavailable, text + " GET /v1/executors says more.");
+}
+
 }  // namespace
 
 std::string_view to_string(Language language) noexcept {
@@ -189,8 +202,7 @@ base::Result<const Engine*> Engines::choose(std::string_view executor,
             if (engine.is_available() && engine.speaks(*language))
                 return &engine;
         }
-        return Error(Errc::executor_unavailable, "No executor for " + std::string(to_string(*language)) +
-                                                     " is available here; GET /v1/executors says why.");
+        return none_for(*language, all_);
     }
     const auto found = named(executor);
     if (found == all_.end())

@@ -118,6 +118,12 @@ TEST_CASE("auto takes the first that is available, and a name takes that engine 
     CHECK(engines.choose("python", none).error().pointer() == "/language");
     std::optional<Language> typescript = Language::typescript;
     CHECK(engines.choose("auto", typescript).error().code() == base::Errc::executor_unavailable);
+    const Engines fresh({engine_of("container", Language::javascript, "not there: run setup"),
+                         engine_of("python", Language::python)});
+    std::optional<Language> first;
+    CHECK(fresh.choose("auto", first).error().detail() ==
+          "No executor for javascript is available here: not there: run setup, then start the server again. "
+          "`\"language\":\"python\"` runs now. GET /v1/executors says more.");
 }
 
 }  // namespace engine_test
