@@ -14,6 +14,7 @@
 
 #include "bridge/checker/fields.hpp"
 #include "bridge/checker/worker.hpp"
+#include "core/base/json_parser.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/pidfd.hpp"
@@ -62,6 +63,21 @@ Result<std::string> first_field(const Result<std::vector<std::string_view>>& ans
 
 void make_nonblocking(const base::UniqueFd& fd) {
     ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+}
+
+/// Written anew, since they go into events and answers as they are.
+Result<std::string> read_warnings(const Result<std::vector<std::string_view>>& answer) {
+    constexpr std::size_t k_warnings_bytes = 64UL * 1024;
+    auto text = first_field(answer, "warnings");
+    if (!text || text->empty())
+        return text;
+    const Error malformed(Errc::internal, "the process that checks gave malformed warnings");
+    if (text->size() > k_warnings_bytes)
+        return malformed;
+    const auto json = base::parse_json(*text);
+    if (!json || !json->is_array())
+        return malformed;
+    return json->dump();
 }
 
 }  // namespace
@@ -113,9 +129,7 @@ Checker::Work Checker::verify(const std::string& user, std::span<const execution
         append_field(fields, spec.name);
         append_field(fields, spec.schema_json);
     }
-    auto answered = [done = std::move(done)](const Result<Fields>& answer) {
-        done(first_field(answer, "warnings"));
-    };
+    auto answered = [done = std::move(done)](const Result<Fields>& answer) { done(read_warnings(answer)); };
     return enqueue(user, Sender::client, std::move(fields), {}, std::move(answered));
 }
 
