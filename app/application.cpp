@@ -325,7 +325,8 @@ Result<void> Application::Parts::open_disk() {
         return facts.error();
     node = std::move(*facts);
     open_meter();
-    auto provisioned = fs_guard::Workspaces::open(disk_root, *helpers->remover, *disk_meter, timers);
+    auto provisioned =
+        fs_guard::Workspaces::open(disk_root, *helpers->remover, *disk_meter, timers, budgets.removals);
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);

@@ -129,6 +129,11 @@ class DiskMeter {
         relapses_.erase(id);
         ledger_.forget(id);
     }
+    /// As of the last walk, also of an earlier watch.
+    std::optional<std::uint64_t> last_size(const std::string& id) const {
+        const auto found = found_.find(id);
+        return found == found_.end() ? std::nullopt : std::optional(found->second);
+    }
     /// As of the last walk, with the deleted files that its processes hold.
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.

@@ -4,10 +4,17 @@
 
 namespace atl::fs_guard {
 
-void Removals::add(const base::ShareHolder& user, std::string path, Done done) {
-    trees_.emplace(++last_, Tree{user, std::move(path), std::move(done)});
+// A removal is never refused: beyond the share of its user a tree counts as far as there is room.
+void Removals::add(const base::ShareHolder& user, std::uint64_t bytes, std::string path, Done done) {
+    base::Share share = budget_.take(user, 0).value();
+    (void)share.grow_up_to(bytes);
+    trees_.emplace(++last_, Tree{user, std::move(path), std::move(done), std::move(share)});
     enter(last_);
     remove_next();
+}
+
+base::Result<void> Removals::room_for(const base::ShareHolder& user) const {
+    return budget_.room(user) > 0 ? base::Result<void>() : budget_.refusal(user, 1);
 }
 
 void Removals::enter(Run run) {
@@ -26,7 +33,8 @@ void Removals::on_slice(Run run, const base::Result<bool>& is_gone) {
         enter(run);
         return remove_next();
     }
-    const Tree tree = std::move(trees_.extract(run).mapped());
+    Tree tree = std::move(trees_.extract(run).mapped());
+    tree.share = {};
     remove_next();
     tree.done(is_gone ? base::Result<void>() : is_gone.error());
 }

@@ -112,7 +112,8 @@ struct Countdown {
 }  // namespace
 
 base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_dir, HelperClient& remover,
-                                                           DiskMeter& meter, base::Timers& timers) {
+                                                           DiskMeter& meter, base::Timers& timers,
+                                                           base::Budget& removals) {
     auto workspaces = open_folder(data_dir / k_workspaces);
     if (!workspaces)
         return workspaces.error();
@@ -126,16 +127,16 @@ base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_
     if (!orphans)
         return orphans.error();
     std::unique_ptr<Workspaces> opened(new Workspaces(
-        data_dir, remover, meter, timers,
+        data_dir, remover, meter, timers, removals,
         {std::move(*workspaces), std::move(*trash), std::move(*unclaimed), std::move(*orphans)}));
     opened->open_quota();
     return opened;
 }
 
 Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
-                       Folders folders)
+                       base::Budget& removals, Folders folders)
     : data_dir_(std::move(data_dir)),
-      removals_(remover),
+      removals_(remover, removals),
       meter_(meter),
       timers_(timers),
       workspaces_(std::move(folders.workspaces)),
@@ -284,6 +285,9 @@ base::Result<void> Workspaces::remove(const std::string& sandbox_id, const base:
                                       std::function<void(base::Result<void>)> done) {
     std::string trash_name;
     const auto had = project(sandbox_id);
+    const auto size = counted(sandbox_id);
+    const std::uint64_t bytes =
+        size ? size->bytes : meter_.last_size(sandbox_id).value_or(base::k_unmeasured_tree_bytes);
     const bool is_moved = base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name);
     if (!is_moved && (!base::is_id(sandbox_id) || errno != ENOENT))
         return failed("removing the workspace " + sandbox_id, errno);
@@ -301,7 +305,7 @@ base::Result<void> Workspaces::remove(const std::string& sandbox_id, const base:
     unmark(sandbox_id);
     if (had)
         clear_quota(*had);
-    removals_.add(user, std::string(k_trash) + "/" + trash_name, std::move(forget));
+    removals_.add(user, bytes, std::string(k_trash) + "/" + trash_name, std::move(forget));
     return {};
 }
 
@@ -427,7 +431,7 @@ std::vector<std::uint32_t> Workspaces::empty_trash(std::function<void(base::Resu
         if (const base::UniqueFd folder = open_existing(trash_.get(), name))
             clear_quota(ProjectQuota::project_of(folder.get()));
         // Whose it was is not known any more.
-        removals_.add(base::ShareHolder::thing(name), std::string(k_trash) + "/" + name,
+        removals_.add(base::ShareHolder::thing(name), 0, std::string(k_trash) + "/" + name,
                       [countdown](const base::Result<void>& result) { countdown->step(result); });
     }
     return owners;

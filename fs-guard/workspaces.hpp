@@ -33,10 +33,10 @@ namespace atl::fs_guard {
 class Workspaces final : public sandbox::DiskGuard {
   public:
     /// Makes the folders where they are missing. `data_dir` is the working directory of `remover`; all
-    /// outlive this. Errors: storage_failed.
+    /// outlive this. `removals`: the budget of trees in the trash. Errors: storage_failed.
     static base::Result<std::unique_ptr<Workspaces>> open(const std::filesystem::path& data_dir,
                                                           HelperClient& remover, DiskMeter& meter,
-                                                          base::Timers& timers);
+                                                          base::Timers& timers, base::Budget& removals);
 
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
@@ -52,6 +52,9 @@ class Workspaces final : public sandbox::DiskGuard {
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
     base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
                               std::function<void(base::Result<void>)> done) override;
+    base::Result<void> room_for(const base::ShareHolder& user) const override {
+        return removals_.room_for(user);
+    }
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
@@ -84,7 +87,7 @@ class Workspaces final : public sandbox::DiskGuard {
     };
 
     Workspaces(std::filesystem::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
-               Folders folders);
+               base::Budget& removals, Folders folders);
     base::Result<void> make_workspace(const std::string& sandbox_id, std::uint32_t host_uid);
     base::Result<void> mark(const std::string& sandbox_id);
     void unmark(const std::string& sandbox_id);

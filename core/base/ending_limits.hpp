@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include "core/base/limits.hpp"
 
@@ -22,6 +23,12 @@ inline constexpr std::chrono::seconds k_removal_answer_deadline{5};
 
 // A tree is removed for this long, then it is another's turn: of another user if one waits.
 inline constexpr std::chrono::milliseconds k_removal_slice{200};
+
+// The budget of deleted files that are not removed yet (core/base/shares.hpp). A tree that was never measured
+// counts as much as a sandbox may hold by default.
+inline constexpr std::uint64_t k_removals_budget_bytes = 64UL * 1024 * 1024 * 1024;
+inline constexpr std::uint64_t k_removals_user_floor_bytes = 8UL * 1024 * 1024 * 1024;
+inline constexpr std::uint64_t k_unmeasured_tree_bytes = 1024UL * 1024 * 1024;
 
 // Requests to a helper process (fs-guard). The time of a walk or a removal depends on its tree: so the helper
 // reports its progress and is ended only if the progress stops. Other requests must be answered in time, with

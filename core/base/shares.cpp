@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "core/base/ending_limits.hpp"
 #include "core/base/execution_limits.hpp"
 #include "core/plain/operation_limits.hpp"
 
@@ -144,6 +145,10 @@ Budgets::Budgets(unsigned user_percent, const BudgetTotals& totals)
              user_percent),
       log({"log", "bytes", "Deleted conversations give their logs back.", totals.logs,
            std::min(k_log_user_floor_bytes, totals.logs / 16)},
-          user_percent) {}
+          user_percent),
+      removals({"removals", "bytes",
+                "The files of a deleted sandbox count until they are removed, which goes on by itself.",
+                k_removals_budget_bytes, k_removals_user_floor_bytes, std::chrono::seconds(1)},
+               user_percent) {}
 
 }  // namespace atl::base

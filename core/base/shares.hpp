@@ -162,8 +162,9 @@ struct Budgets {
     Budget connections;
     Budget bodies;
     Budget log;
-    std::vector<const Budget*> all{&exec, &results, &connections, &bodies,
-                                   &log};  // with those that others own
+    Budget removals;
+    // With those that others own.
+    std::vector<const Budget*> all{&exec, &results, &connections, &bodies, &log, &removals};
 };
 
 }  // namespace atl::base

@@ -154,6 +154,8 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
         return accepted;
     if (auto room = roster_.room_for(request.user_id, standalone_.count()); !room)
         return room;
+    if (auto room = context_.sandboxes.room_for_files(request.user_id); !room)
+        return room;
     if (settings_.find_agent(agent) == nullptr)
         return Error(Errc::unknown_agent, "no agent of that name is configured; /v1/system lists them");
     if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)

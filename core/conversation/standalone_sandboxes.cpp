@@ -118,6 +118,8 @@ base::Result<void> StandaloneSandboxes::check(const SandboxRequest& request) con
         return usable;
     if (auto room = room_(); !room)
         return room;
+    if (auto room = context_.sandboxes.room_for_files(request.user_id); !room)
+        return room;
     const std::size_t most = context_.settings.conversation_bounds.of_user;
     const auto own = request.user_id ? of_user_.find(*request.user_id) : of_user_.end();
     if (own != of_user_.end() && own->second >= most)

@@ -139,6 +139,10 @@ class Manager {
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
     bool is_disk_short() const { return ports_.disk.is_short(); }
+    /// Whether this owner may have another workspace. Errors: user_share, capacity.
+    base::Result<void> room_for_files(const std::optional<std::string>& owner) const {
+        return ports_.disk.room_for(base::ShareHolder::owner(owner, ""));
+    }
     /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Takes one commit of the node's store. Errors:
     /// storage_failed, shutting_down; capacity where no uid is left.
     base::Result<Record> create(Record wanted);

@@ -287,7 +287,7 @@ std::vector<Route> conversation_routes(Api& api) {
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove_conversation);
     remove.summary = "Removes the conversation, its sandbox and its workspace.";
-    remove.responses = {{204, "All of it is gone.", ""}};
+    remove.responses = {{204, "It is gone, and no path leads to its files any more.", ""}};
     remove.errors.insert(remove.errors.end(),
                          {Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(remove));

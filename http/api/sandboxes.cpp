@@ -172,7 +172,7 @@ std::vector<Route> sandbox_routes(Api& api) {
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",
                  "Removes a sandbox and its workspace.", bind_handler(api, async_remove_sandbox)};
-    remove.responses = {{204, "All of it is gone.", ""}};
+    remove.responses = {{204, "It is gone, and no path leads to its files any more.", ""}};
     remove.errors = {Errc::not_found, Errc::sandbox_in_use, Errc::storage_failed, Errc::shutting_down};
     routes.push_back(std::move(remove));
     return routes;

@@ -47,11 +47,13 @@ struct Bench {
                                }},
                               {}};
     std::optional<fs_guard::FreeSpace> space{{1000, 1000, 1000, 1000}};
+    base::Budgets budgets;
     std::unique_ptr<fs_guard::Workspaces> workspaces;
 
     explicit Bench(const fs::path& in = fs::temp_directory_path()) : data(in) {
         helper = start(isolation::Priority::background);
-        workspaces = fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers).value();
+        workspaces =
+            fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers, budgets.removals).value();
     }
     std::unique_ptr<fs_guard::HelperClient> start(isolation::Priority priority) {
         return fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers,
@@ -568,8 +570,8 @@ TEST_CASE("workspaces: a removed one leaves no mark, and one that cannot be made
 
 TEST_CASE("workspaces: a data directory that cannot be written is an error that names it") {
     Bench bench;
-    const auto opened =
-        fs_guard::Workspaces::open("/proc/nowhere", *bench.helper, bench.meter, bench.loop.timers);
+    const auto opened = fs_guard::Workspaces::open("/proc/nowhere", *bench.helper, bench.meter,
+                                                   bench.loop.timers, bench.budgets.removals);
     REQUIRE_FALSE(opened.has_value());
     CHECK(opened.error().detail().find("/proc/nowhere") != std::string::npos);
 }
@@ -580,9 +582,8 @@ TEST_CASE("workspaces: one that is over its limit is told, with what it holds") 
     REQUIRE(bench.workspaces->provision(id, 0).has_value());
     test::write_text(bench.workspaces->workspace(id) / "a/b", std::string(3'000'000, 'x'));
     std::optional<sandbox::Exit> told;
-    bench.workspaces->watch(
-        id, base::ShareHolder(), 4, [&told](const sandbox::Exit& exit) { told = exit; },
-        [](std::uint64_t, std::uint64_t) {});
+    const auto tell = [&told](const sandbox::Exit& exit) { told = exit; };
+    bench.workspaces->watch(id, base::ShareHolder(), 4, tell, [](std::uint64_t, std::uint64_t) {});
     REQUIRE(bench.loop.run_until([&] { return bench.workspaces->usage(id).has_value(); }));
     CHECK_FALSE(told.has_value());
     CHECK(bench.workspaces->usage(id)->bytes >= 3'000'000);

@@ -23,8 +23,8 @@ struct Bench {
         for (int i = 0; i < files; ++i)
             test::write_text(data / (name + "/f" + std::to_string(i)), "x");
     }
-    void remove(const ShareHolder& user, const std::string& name) {
-        removals.add(user, name, [this, name](const base::Result<void>& removed) {
+    void remove(const ShareHolder& user, const std::string& name, std::uint64_t bytes = 1) {
+        removals.add(user, bytes, name, [this, name](const base::Result<void>& removed) {
             CHECK(removed.has_value());
             CHECK_FALSE(fs::exists(data / name));
             order.push_back(name);
@@ -41,7 +41,8 @@ struct Bench {
             loop.context.get_executor(), loop.timers,
             {test::build_path("bin/atoll-helper"), data.path(), isolation::Priority::low})
             .value();
-    fs_guard::Removals removals{*helper, base::Millis{0}};
+    base::Budgets budgets;
+    fs_guard::Removals removals{*helper, budgets.removals, base::Millis{0}};
     Order order;
 };
 
@@ -65,6 +66,21 @@ TEST_CASE("removals: users take turns, so a small tree does not wait for another
         bench.settle(3);
         CHECK(bench.order == Order{"second", "stranger", "large"});
     }
+}
+
+TEST_CASE("removals: a tree counts against its user until it is gone, and no removal is refused") {
+    Bench bench;
+    bench.make("large", 2000);
+    bench.make("more", 1);
+    const auto greedy = ShareHolder::user("greedy");
+    const auto stranger = ShareHolder::user("stranger");
+    bench.remove(greedy, "large", base::k_removals_budget_bytes);
+    bench.remove(greedy, "more", base::k_removals_budget_bytes);
+    CHECK(bench.removals.room_for(greedy).error().code() == base::Errc::user_share);
+    CHECK(bench.removals.room_for(stranger).has_value());
+    bench.settle(2);
+    CHECK(bench.budgets.removals.used() == 0);
+    CHECK(bench.removals.room_for(greedy).has_value());
 }
 
 TEST_CASE("removals: what is not there is gone, and a file too") {

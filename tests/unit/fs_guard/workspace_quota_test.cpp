@@ -40,6 +40,7 @@ struct Bench {
                                }},
                               {}};
     std::optional<fs_guard::FreeSpace> space{{1000, 1000, 1000, 1000}};
+    base::Budgets budgets;
     std::unique_ptr<fs_guard::Workspaces> workspaces;
     std::optional<ProjectQuota> quota;
 
@@ -58,7 +59,7 @@ struct Bench {
     /// As a start after a crash.
     void reopen() {
         workspaces.reset();
-        auto opened = fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers);
+        auto opened = fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers, budgets.removals);
         REQUIRE(opened.has_value());
         workspaces = std::move(*opened);
     }
