@@ -1,7 +1,7 @@
 // Removes the trees in the trash. Users take turns, a slice of time for each, and so do the trees of one
-// user: nobody's tree waits for the whole of a neighbour's, which may have a million folders. A
-// tree counts against its user until it is gone. Not here: the
-// move into the trash (workspaces.hpp), the removal itself (core/plain/tree_remover.hpp).
+// user: nobody's tree waits for the whole of a neighbour's, which may have a million folders. A tree counts
+// against its user until it is gone.
+// Not here: the move into the trash (workspaces.hpp), the removal itself (core/plain/tree_remover.hpp).
 #pragma once
 
 #include <functional>

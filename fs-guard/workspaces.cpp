@@ -60,7 +60,7 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
                    limit + "; the files are kept";
         case DiskExcess::reserve:
             return nearly_full + "its workspace of " + used + held +
-                   " is the largest part of what its user wrote, who wrote most; the files are kept";
+                   " grew the fastest of those of the user who wrote most; the files are kept";
         case DiskExcess::reserve_held:
             return nearly_full + "its processes held the most in deleted files, " +
                    megabytes(verdict.held_bytes) + "; the files of its workspace are kept";
