@@ -283,8 +283,8 @@ void Checker::watch_time(base::Millis delay) {
         constexpr base::Millis k_least{10};
         const auto passed =
             std::chrono::duration_cast<base::Millis>(std::chrono::steady_clock::now() - sent_at_);
-        const auto left = std::min(config_.processor_time - (used_time() - used_before_),
-                                   config_.deadline - passed);
+        const auto left =
+            std::min(config_.processor_time - (used_time() - used_before_), config_.deadline - passed);
         if (left > base::Millis{0})
             return watch_time(std::max(left, k_least));
         ++timeouts_;

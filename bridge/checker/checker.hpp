@@ -2,8 +2,9 @@
 // turn. The process is started when the first work comes. If it dies, or sends what nobody asked for, it is
 // killed, and its piece of work is tried once more by another process; then that work fails. If it takes more
 // than base::k_checker_processor_time, or does not answer within base::k_checker_deadline, both attempts
-// together, it is killed and the work fails at once. The next piece of work starts another process. Invariants: no call here waits for the process; callbacks
-// come from the loop, never from inside a call, and never after close() or the end of this.
+// together, it is killed and the work fails at once. The next piece of work starts another process.
+// Invariants: no call here waits for the process; callbacks come from the loop, never from inside a call, and
+// never after close() or the end of this.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ inline constexpr std::size_t k_runner_header_bytes = 4;
 inline constexpr std::size_t k_runner_json_depth = 128;
 inline constexpr std::size_t k_open_calls = 32;
 inline constexpr std::size_t k_log_entry_bytes = 16;  // an empty entry costs memory too
-// A run's frames may have so many bytes in all beside what is passed on of them: a frame is parsed whole. Names,
-// ids and nonce of a frame are free.
+// A run's frames may have so many bytes in all beside what is passed on of them: a frame is parsed whole.
+// Names, ids and nonce of a frame are free.
 inline constexpr std::size_t k_runner_spare_bytes = 1024UL * 1024;
 inline constexpr std::size_t k_runner_envelope_bytes = 256;
 // A frame before the run: ready, which is short. It is read before anybody knows whose it is.

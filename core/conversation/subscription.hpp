@@ -35,7 +35,7 @@ struct Batch {
 class Subscription {
   public:
     /// Reads what comes after `after`.
-    Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after, base::ShareHolder owner);
+    Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after, base::ShareHolder owner = {});
     ~Subscription();
     Subscription(const Subscription&) = delete;
     Subscription& operator=(const Subscription&) = delete;

@@ -153,9 +153,8 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
         co_return names.error();
     const auto offered = sandbox_id.empty() ? SandboxTools::none : SandboxTools::offered;
     auto read = [&](auto&& body) {
-        return read_execute_form(std::forward<decltype(body)>(body),
-                                 api.executions->settings().max_memory_mb, offered,
-                                 ceilings_for(context.principal, api.system.ceilings));
+        return read_execute_form(std::forward<decltype(body)>(body), api.executions->settings().max_memory_mb,
+                                 offered, ceilings_for(context.principal, api.system.ceilings));
     };
     auto form = co_await async_take_form<ExecuteForm>(api, context, read);
     if (form.has_error())

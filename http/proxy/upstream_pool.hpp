@@ -79,8 +79,8 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     };
 
     struct OfSandbox {
-        std::size_t open = 0;      // connections
-        std::size_t requests = 0;  // that were let in and are not over
+        std::size_t open = 0;                                         // connections
+        std::size_t requests = 0;                                     // that were let in and are not over
         std::unordered_map<std::uint64_t, std::size_t> of_addresses;  // of these; none is zero
         bool is_dialed = false;                                       // its guest makes the connections
     };

@@ -60,16 +60,16 @@ TEST_CASE("JSON of many small values is refused by each route before it is parse
 TEST_CASE("Tools with more values than the server parses itself are read by another process", "[redteam]") {
     Lab lab(Privilege::as_started);
     const auto declare = [&](const std::string& values) {
-        return lab.api.http().request(
-            "POST", "/v1/executors/prompt",
-            R"({"tools":[{"name":"pick","inputSchema":{"enum":)" + values + "}}]}");
+        return lab.api.http().request("POST", "/v1/executors/prompt",
+                                      R"({"tools":[{"name":"pick","inputSchema":{"enum":)" + values + "}}]}");
     };
     CHECK(declare(list_of(7'000, "1")).status == 200);
     CHECK(declare(list_of(20'000, "1")).status == 200);
     CHECK(code_of(declare(list_of(300'000, "{}"))) == "invalid_field");
 }
 
-TEST_CASE("Comparisons of a call's arguments end at their bound, and the process that checks goes on", "[redteam]") {
+TEST_CASE("Comparisons of a call's arguments end at their bound, and the process that checks goes on",
+          "[redteam]") {
     Lab lab(Privilege::as_started);
     const Json executors = lab.api.call(200, "GET", "/v1/executors");
     if (std::ranges::none_of(executors["executors"],
@@ -81,8 +81,9 @@ TEST_CASE("Comparisons of a call's arguments end at their bound, and the process
         for (int i = 0; i < times; ++i)
             all.push_back({{"uniqueItems", true}});
         const Json schema{{"properties", {{"a", {{"allOf", all}}}}}};
-        const Json body{{"code", "try { await codemode.pick({ a: Array.from({ length: 30000 }, (_, i) => i) }) }"
-                                 " catch (error) { return error.message }"},
+        const Json body{{"code",
+                         "try { await codemode.pick({ a: Array.from({ length: 30000 }, (_, i) => i) }) }"
+                         " catch (error) { return error.message }"},
                         {"tools", {{{"name", "pick"}, {"inputSchema", schema}}}},
                         {"detached", true}};
         const Json begun = lab.api.call(202, "POST", "/v1/execute", body.dump());

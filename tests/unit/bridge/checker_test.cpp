@@ -191,7 +191,8 @@ TEST_CASE("checker: schemas are split off a body with tools, and nothing else is
     for (const char* const no_list : {R"({"tools":null})", R"({"tools":"x"})", "[1]", R"({"code":""})"})
         CHECK(answer_of(worker, {"split", "tools", no_list}) == Texts{"ok", no_list});
     const std::string name(2 * execution::k_schema_limit_bytes, 'n');
-    const Texts cut = answer_of(worker, {"split", "tools", R"({"tools":[{"inputSchema":{")" + name + "\":1}}]}"});
+    const Texts cut =
+        answer_of(worker, {"split", "tools", R"({"tools":[{"inputSchema":{")" + name + "\":1}}]}"});
     REQUIRE(cut.size() == 3);
     CHECK(cut[2].size() == execution::k_schema_limit_bytes + 1);
 }

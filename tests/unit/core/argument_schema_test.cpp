@@ -152,13 +152,14 @@ TEST_CASE("Items are unique by what they are, in arrays of any length") {
     CHECK(fault(list("false"), R"([{"a":[1,1]}])").empty());
     for (const char* const unique : {"true", "\"true\""}) {
         CHECK(fault(list(unique), R"([{"a":)" + items + "]}]").empty());
-        CHECK(has(fault(list(unique), R"([{"a":)" + items + ",7]}]"), "args[0]/a: Elements at indexes #7 and"));
+        CHECK(
+            has(fault(list(unique), R"([{"a":)" + items + ",7]}]"), "args[0]/a: Elements at indexes #7 and"));
     }
-    for (const char* const twice :
-         {"[1,1.0]", "[0,-0.0]", R"([{"a":1,"b":[2]},{"b":[2.0],"a":1}])", R"(["\u0041","A"])", "[null,null]"})
+    for (const char* const twice : {"[1,1.0]", "[0,-0.0]", R"([{"a":1,"b":[2]},{"b":[2.0],"a":1}])",
+                                    R"(["\u0041","A"])", "[null,null]"})
         CHECK_FALSE(fault(list("true"), R"([{"a":)" + std::string(twice) + "}]").empty());
-    for (const char* const once :
-         {R"([1,"1",true,"t",null,"n",[],{},""])", R"([["a","b"],["a\"1:b"],["ab"]])", "[[1],[[1]],{\"1\":1}]"})
+    for (const char* const once : {R"([1,"1",true,"t",null,"n",[],{},""])",
+                                   R"([["a","b"],["a\"1:b"],["ab"]])", "[[1],[[1]],{\"1\":1}]"})
         CHECK(fault(list("true"), R"([{"a":)" + std::string(once) + "}]").empty());
     CHECK(fault(list("true"), R"([{"a":7}])").find("unique") == std::string::npos);
     CHECK_FALSE(compile_fault(list("1")).empty());

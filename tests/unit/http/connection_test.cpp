@@ -161,7 +161,8 @@ TEST_CASE("output that a peer does not take is charged to its payer until it is 
     lab.advance(0ms);
 }
 
-TEST_CASE("without room for its payer a connection goes on with what is free, and is cut where more is left") {
+TEST_CASE(
+    "without room for its payer a connection goes on with what is free, and is cut where more is left") {
     const auto ann = base::ShareHolder::user("ann");
     base::Budget budget({"connections", "bytes", "", 1024UL * 1024});
     const auto all = *budget.take(ann, budget.room(ann));

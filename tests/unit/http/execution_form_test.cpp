@@ -137,8 +137,7 @@ TEST_CASE("An answer that was split is read as it was, but for its value, which 
     REQUIRE(whole.has_value());
     CHECK(whole->result_json == "[1,2]");
     CHECK(whole->result_text == Text::checked);
-    const auto failed =
-        http::read_call_answer(execution::SplitJson{R"({"error":{"message":"no"}})", {}});
+    const auto failed = http::read_call_answer(execution::SplitJson{R"({"error":{"message":"no"}})", {}});
     REQUIRE(failed.has_value());
     CHECK(failed->error == "no");
     CHECK_FALSE(failed->result_json);
