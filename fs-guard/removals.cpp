@@ -18,7 +18,7 @@ base::Result<void> Removals::room_for(const base::ShareHolder& user) const {
 }
 
 void Removals::enter(Run run) {
-    queue_.enter(trees_.at(run).user.name(), run).value();  // the line has no bound
+    queue_.enter(trees_.at(run).user, run).value();  // the line has no bound
 }
 
 void Removals::remove_next() {

@@ -534,9 +534,8 @@ void Manager::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t, cons
 
 void Manager::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const std::string& detail) {
     if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
-        conversation->on_agent_exit(detail);
-    else
-        pool_.lost(sandbox_id);
+        return conversation->on_agent_exit(detail);
+    pool_.lost(sandbox_id);
 }
 
 void Manager::on_resource_warning(const std::string& sandbox_id, std::string_view resource,
@@ -556,8 +555,8 @@ void Manager::files_changed(const std::string& sandbox_id, const FileChange& cha
 }
 
 void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& progress) {
-    Conversation* const conversation = shutting_down_ ? nullptr : residents_.find_by_sandbox(sandbox_id);
-    if (conversation != nullptr)
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
+        conversation && !shutting_down_)
         conversation->on_tool_progress(progress);
 }
 
@@ -568,17 +567,11 @@ void Manager::on_capacity(const std::string& sandbox_id) {
         pool_.fill();
 }
 
-std::optional<std::string> Manager::spare_one() {
-    auto ended = shrink_pool();
-    return ended ? ended : eviction_.evict(nullptr);
-}
-
 void Manager::on_store_refused() {
     log_cuts_.look();
-    for (Conversation* conversation : std::vector(awaiting_removal_.begin(), awaiting_removal_.end())) {
+    for (Conversation* conversation : std::vector(awaiting_removal_.begin(), awaiting_removal_.end()))
         if (conversation->is_erasing())
             conversation->begin_removal();
-    }
 }
 
 void Manager::forget(const std::string& id, const Expiry::Tried& tried) {

@@ -265,7 +265,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
         if (preview_changed_)
             preview_changed_(sandbox_id, preview);
     }
-    std::optional<std::string> spare_one() override;
+    std::optional<std::string> spare_one() override {
+        auto ended = shrink_pool();
+        return ended ? ended : eviction_.evict(nullptr);
+    }
 
     base::Result<void> accepts_work() const override;
     base::Result<void> room_for_turn(const Record& record, std::uint64_t message_bytes) override {

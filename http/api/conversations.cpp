@@ -56,7 +56,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
             (sender.user_id ? "u" + *sender.user_id : "k" + sender.limit_key) + '\n' + *key;
         form->fingerprint = body->dump();
     }
-    form->made_by = context.principal.limited_as;
+    form->made_by = context.principal.limit_key;
     auto start = [&](Manager::Reply<View> reply) {
         api.conversations.create(std::move(*form), std::move(reply));
     };

@@ -125,22 +125,19 @@ Task<Result<void>> async_wait_for(RequestContext& context, const ExecutionPtr& e
     co_return Result<void>();
 }
 
-/// Gives `read` the body, or its parts where its tools have more values than the loop parses. The
-/// body and its JSON do not outlive this.
+/// Gives `read` the body, or its parts where its tools have more values than the loop parses: in the line
+/// of the sender, since the user in the body is not read yet. Neither body nor JSON outlives this.
 template <class Form, class Read>
 Task<Result<Form>> async_take_form(Api& api, RequestContext& context, Read& read) {
     const auto body = context.json_body();
-    const bool is_split =
-        body.has_error() && body.error().code() == Errc::body_too_large && api.checks != nullptr;
-    if (body.has_error() && !is_split)
+    if (body.has_error() && (body.error().code() != Errc::body_too_large || api.checks == nullptr))
         co_return body.error();
-    if (!is_split) {
+    if (!body.has_error()) {
         Result<Form> form = read(*body);
         context.drop_body();
         co_return form;
     }
-    // The user that the body names is not known yet.
-    const std::string user = context.principal.user_id.value_or(context.principal.limited_as);
+    const std::string user = context.principal.user_id.value_or(context.principal.limit_key);
     auto parts = co_await async_split_body(api, context, user, execution::k_tools_member);
     if (parts.has_error())
         co_return parts.error();

@@ -26,7 +26,7 @@ Task<Result<Response>> async_create_sandbox(Api& api, RequestContext& context) {
         co_return claimed.error();
     if (auto open = check_network(context.principal, form->network); open.has_error())
         co_return open.error();
-    form->made_by = context.principal.limited_as;
+    form->made_by = context.principal.limit_key;
     auto start = [&](Manager::Reply<SandboxView> reply) {
         api.conversations.create_sandbox(std::move(*form), std::move(reply));
     };
