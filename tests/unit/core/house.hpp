@@ -25,7 +25,7 @@ class House {
   public:
     explicit House(sandbox::ManagerSettings with, conversation::ManagerSettings settings = {},
                    std::uint64_t log_bytes = base::k_default_log_budget_bytes)
-        : budgets(base::k_default_user_share_percent, log_bytes),
+        : budgets(base::k_default_user_share_percent, {.logs = log_bytes}),
           sandbox_settings_(std::move(with)),
           settings_(std::move(settings)) {
         if (settings_.agents.empty())
