@@ -168,10 +168,7 @@ std::size_t cost_of(const valijson::constraints::Constraint& constraint) {
 Decimal decimal_of(const valijson::adapters::Adapter& number) {
     if (!number.isInteger())
         return Decimal::of(number.getDouble());
-    const std::int64_t value = number.getInteger();
-    // The adapter has no other way for one of 64 bits without a sign.
-    const bool is_wrapped = value < 0 && number.asDouble() > 0;
-    return is_wrapped ? Decimal::of(static_cast<std::uint64_t>(value)) : Decimal::of(value);
+    return Decimal::of(number.getInteger());
 }
 
 /// In place of valijson's own, which compare doubles and show six digits behind the point.
@@ -233,6 +230,7 @@ void untag_integers(Json& value) {
             value = static_cast<std::int64_t>(number);
         return;
     }
+    round_beyond_int64(value);
     if (!value.is_object()) {
         if (value.is_array())
             for (Json& each : value)
@@ -244,6 +242,7 @@ void untag_integers(Json& value) {
         const Json number = Json::parse(value["value"].get_ref<const std::string&>(), nullptr, false);
         if (number.is_number_integer())
             value = number;
+        round_beyond_int64(value);
         return;
     }
     for (auto& [key, each] : value.items())

@@ -1,5 +1,6 @@
 // Numbers of JSON as the decimal fractions that they are written as: 19.99 is 1999 hundredths, which no
-// double is. Exact for integers of 64 bits; a double counts as the shortest text that reads as that double.
+// double is. Exact for integers of 64 bits; a double counts as the shortest text that reads as it, and so
+// does an integer beyond 2^63 that valijson has checked.
 #pragma once
 
 #include <cstdint>

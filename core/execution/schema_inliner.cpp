@@ -190,6 +190,7 @@ class Inliner {
                         place, key == "multipleOf" ? "multipleOf is a number above 0" : "a number is meant");
                 copied(value, place);
                 out[number_rule(key)] = value;
+                round_beyond_int64(out[number_rule(key)]);
                 return;
             case Kind::schema:
                 out[key] = schema(value, place, is_part);

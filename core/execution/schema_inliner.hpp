@@ -38,6 +38,13 @@ inline std::string number_rule(std::string_view keyword) {
     return "$" + std::string(keyword);
 }
 
+/// An integer beyond those of 64 bits with a sign becomes a double: valijson would take it for a negative
+/// one.
+inline void round_beyond_int64(nlohmann::json& value) {
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)
+        value = value.get<double>();
+}
+
 struct SchemaRefused {
     base::Error error;
 };

@@ -49,8 +49,9 @@ TEST_CASE("JSON of many small values is refused by each route before it is parse
     };
     for (const auto& route : routes) {
         INFO(route.first << ' ' << route.second);
-        CHECK(answer(route, list_of(8'000, "{}")) == "unknown_field");
-        CHECK(answer(route, object_of(1'000)) == "unknown_field");
+        // The control: what is within the bound is read, and refused for its members.
+        CHECK(answer(route, list_of(8'000, "{}")).ends_with("_field"));
+        CHECK(answer(route, object_of(1'000)).ends_with("_field"));
         CHECK(answer(route, list_of(340'000, "{}")) == "body_too_large");
         CHECK(answer(route, list_of(500'000, "0")) == "body_too_large");
         CHECK(answer(route, object_of(90'000)) == "body_too_large");

@@ -101,19 +101,35 @@ Json measured(const fs::path& folder) {
     return answer;
 }
 
+constexpr std::uint64_t k_room_for_turns_mb = 64;
+
+/// False where its message was refused.
+bool is_well(Sandbox& sandbox) {
+    try {
+        return sandbox.is_well();
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
 /// Runs the attack beside the neighbour to the end of its sandbox, for its disk limit: the event. How much it
 /// took until then is a rate of the machine, which the benchmarks measure. `afterwards` goes on with it.
 Json run_inside(FilledLab& filled, const Words& words, const Json& request,
                 void (*afterwards)(FilledLab&, Sandbox&) = nullptr) {
     Json end;
+    int seen_well = 0;
     AttackInside attack(filled.lab, words, request);
     const std::string id = attack.sandbox().id();
     const auto until = Clock::now() + k_attack_limit;
     while (filled.lab.api.get(id)["status"] == "active" && Clock::now() < until) {
-        // Its turns go on, and no look at the disk is a change of its state.
-        CHECK(filled.neighbour.is_well());
+        // Its turns go on while there is room for a cut of logs, and no look at the disk is a change of its
+        // state.
+        if (filled.disk.free_mb() > k_room_for_turns_mb)
+            seen_well += is_well(filled.neighbour) ? 1 : 0;
         CHECK(filled.lab.api.get(filled.neighbour.id())["status"] == "active");
     }
+    CHECK(seen_well > 0);
+    CHECK(eventually([&] { return is_well(filled.neighbour); }));
     const Json conversation = filled.lab.api.get(id);
     INFO(filled.lab.server.log());
     CHECK(conversation["status"] == "paused");
@@ -241,7 +257,7 @@ TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, 
         CHECK(answer["inodes"] < 3'000);
     }
     const Json end = run_inside(filled, {"deep-folders", "--max-count", "300000"},
-                                {{"limits", {{"diskMb", 1024}}}}, remove_folders);
+                                {{"limits", {{"diskMb", 1024}}}}, checks_bounds() ? remove_folders : nullptr);
     CHECK(end["detail"].get<std::string>().find("too large to be measured") != std::string::npos);
     CHECK(filled.disk.free_mb() > 512);
     CHECK(filled.neighbour.is_well());
@@ -316,7 +332,7 @@ TEST_CASE("A chain of folders that is being removed makes no stranger's DELETE w
     const std::string workspace =
         (lab.server.data_dir() / "workspaces" / greedy["sandboxId"].get<std::string>()).string();
     base::UniqueFd at(::open(workspace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    for (int i = 0; i < 200'000; ++i) {
+    for (int i = 0; i < 60'000; ++i) {
         REQUIRE(::mkdirat(at.get(), "d", 0700) == 0);
         at = base::UniqueFd(::openat(at.get(), "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     }

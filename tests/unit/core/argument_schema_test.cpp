@@ -305,8 +305,12 @@ TEST_CASE("Patterns are bounded in number and size") {
     };
     CHECK(many(64).empty());
     CHECK(has(many(65), "more than 64 patterns"));
-    CHECK_FALSE(compile_fault(R"({"pattern":"((a{100}){100}){10}"})").empty());
-    CHECK(has(compile_fault(R"({"pattern":"[ab]{900}c{900}[de]{900}f{900}g{900}"})"), "too large"));
+    // RE2 runs neither: both are left to the caller.
+    for (const char* const large : {"((a{100}){100}){10}", "[ab]{900}c{900}[de]{900}f{900}g{900}"}) {
+        const auto compiled = ArgumentSchema::compile(R"({"pattern":")" + std::string(large) + "\"}");
+        REQUIRE(compiled.has_value());
+        CHECK(compiled->warnings().size() == 1);
+    }
 }
 
 TEST_CASE("A number is a multiple as a number, also where a whole one would divide badly") {

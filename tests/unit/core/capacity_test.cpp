@@ -98,12 +98,12 @@ TEST_CASE("capacity: a user's sandboxes leave others places, and its own idle on
     CHECK(refused.error().code() == base::Errc::user_share);
     CHECK(refused.error().retry_after() == base::k_default_evict_idle);
     CHECK(house.sandboxes->reserve({{}, base::ShareHolder::user("ann")}) == nullptr);
-    CHECK(house.resume(sleeping).has_value());
     REQUIRE(house.freeze(first).has_value());
     CHECK(create("ann").has_value());
     CHECK(test::get(*house.conversations, first)->record.reason == conversation::PauseReason::evicted);
-    CHECK(test::get(*house.conversations, sleeping)->record.status == conversation::Status::active);
     CHECK(house.sandboxes->places().held_by(base::ShareHolder::user("ann")) == 10);
+    CHECK(house.resume(sleeping).has_value());
+    CHECK(test::get(*house.conversations, sleeping)->record.status == conversation::Status::active);
 }
 
 TEST_CASE("capacity: a place without an owner is that of the key that made the conversation, also later") {

@@ -90,9 +90,11 @@ TEST_CASE("A reader of a watch is woken for what waits already, and for what com
     reader.on_wake([&wakes] { ++wakes; });
     CHECK(wakes == 1);
     reader.push(changes(1));
+    reader.wake();
     CHECK(wakes == 2);
     reader.on_wake(nullptr);
     reader.push(changes(1));
+    reader.wake();
     CHECK(wakes == 2);
 }
 

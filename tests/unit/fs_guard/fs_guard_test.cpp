@@ -158,10 +158,10 @@ TEST_CASE("helper: an unprivileged owner's closed folders are removed too") {
         REQUIRE(::chown((tree / name).c_str(), k_uid, k_uid) == 0);
     for (const auto& [name, mode] : {std::pair{"closed/inner", 0}, {"closed", 0}, {"readonly", 0555}})
         ::chmod((tree / name).c_str(), static_cast<mode_t>(mode));
-    const std::string command = "cd '" + bench.data.path().string() +
-                                "' && echo '{\"id\":1,\"op\":\"remove\",\"path\":\"t\"}' | setpriv --reuid " +
-                                std::to_string(k_uid) + " --clear-groups '" +
-                                test::build_path("bin/atoll-helper") + "' >/dev/null";
+    const std::string command =
+        "cd '" + bench.data.path().string() +
+        "' && echo '{\"id\":1,\"op\":\"remove\",\"path\":\"t\",\"ms\":60000}' | setpriv --reuid " +
+        std::to_string(k_uid) + " --clear-groups '" + test::build_path("bin/atoll-helper") + "' >/dev/null";
     if (::access("/usr/bin/setpriv", X_OK) != 0)
         FAIL("setpriv is missing (package util-linux)");
     REQUIRE(std::system(command.c_str()) == 0);
