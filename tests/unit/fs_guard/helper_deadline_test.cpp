@@ -211,7 +211,7 @@ TEST_CASE("helper: a walk and a removal that take long tell of their progress") 
         for (int i = 0; i < k_files; ++i)
             ::close(::open((helper.data / "t" / std::to_string(i)).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC,
                            0600));
-        helper.ask(std::string("{\"id\":7,\"op\":\"") + op + "\",\"path\":\"t\"}\n");
+        helper.ask(std::string("{\"id\":7,\"op\":\"") + op + "\",\"path\":\"t\",\"ms\":60000}\n");
         // Held up once in the middle of its work, for longer than it may be silent; then it goes on to its
         // end.
         std::string said = helper.read_for(run_ms);
