@@ -174,12 +174,18 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(may.error());
     if (const auto room = room_for({sandbox->record.limits, sandbox->record.holder}); !room)
         return refuse(room.error());
+    base::Share place;
+    if (sandbox->record.holder) {
+        auto taken = places_.take(*sandbox->record.holder, 1);
+        if (!taken)
+            return refuse(taken.error());
+        place = std::move(*taken);
+    }
     assert(!sandbox->generation);
     Generation& generation = sandbox->generation.emplace();
     generation.number = ++sandbox->record.generation;
     generation.memory_mb = sandbox->record.limits.memory_mb;
-    if (sandbox->record.holder)
-        generation.place = places_.take(*sandbox->record.holder, 1).value();
+    generation.place = std::move(place);
     generation.ready = std::move(ready);
     generation.started = ports_.clock.steady_now();
     set_status(*sandbox, Status::pending);

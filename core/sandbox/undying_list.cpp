@@ -124,7 +124,8 @@ void UndyingList::settle(Number number) {
     timers_.cancel(entry.timer);
     entry.timer = timers_.arm(base::Millis{0}, [this, number] {
         const auto node = kept_.extract(number);
-        const Remains& remains = node.mapped().remains;
+        Remains& remains = node.mapped().remains;
+        remains.place = {};  // a start that waits for it may take it in this call
         gone_(remains.sandbox_id, remains.generation, remains.memory_mb);
     });
 }

@@ -70,7 +70,7 @@ TEST_CASE("Tools with more values than the server parses itself are read by anot
 }
 
 TEST_CASE("Comparisons of a call's arguments end at their bound, and the process that checks goes on",
-          "[redteam]") {
+          "[redteam][full]") {
     Lab lab(Privilege::as_started);
     const Json executors = lab.api.call(200, "GET", "/v1/executors");
     if (std::ranges::none_of(executors["executors"],

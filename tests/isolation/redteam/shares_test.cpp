@@ -233,7 +233,7 @@ TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wak
     CHECK(wake(house, neighbour) == std::map<std::string, int>{{"no_listener", 1}});
 }
 
-TEST_CASE("Spinning programs of four users leave a fifth one a place to run", "[redteam]") {
+TEST_CASE("Spinning programs of four users leave a fifth one a place to run", "[redteam][full]") {
     const auto spin = [](House& house) {
         for (int i = 0; i < 16; ++i) {
             const Json spinning{{"userId", "greedy" + std::to_string(i % 4)},
