@@ -340,12 +340,19 @@ TEST_CASE("Tools with long schemas are compiled by that process, and their calls
     lab.answer(id, "c2");
     CHECK(lab.next(client, "result")["result"] == "taken");
 
-    tools[0]["inputSchema"]["properties"]["bad"] = {{"pattern", "(?=x)"}};
-    const Json refused = lab.api.call(
-        422, "POST", "/v1/execute",
-        Json{{"code", "return 1"}, {"executor", "container"}, {"detached", true}, {"tools", tools}}.dump());
-    CHECK(refused["detail"].get<std::string>().find("'many': inputSchema/properties/bad/pattern") !=
-          std::string::npos);
+    Json& bad = tools[0]["inputSchema"]["properties"]["bad"];
+    const auto execute = [&](int status) {
+        const Json run{{"code", "return 1"}, {"executor", "container"}, {"detached", true}, {"tools", tools}};
+        return lab.api.call(status, "POST", "/v1/execute", run.dump());
+    };
+    bad = {{"pattern", "(?=x)"}};
+    const std::string why = execute(202)["warnings"][0]["why"];
+    CHECK(why.starts_with("inputSchema/properties/bad/pattern"));
+    CHECK(lab.api.call(200, "POST", "/v1/executors/prompt",
+                       Json{{"tools", tools}}.dump())["warnings"][0]["why"] == why);
+    bad = {{"multipleOf", 0}};
+    const std::string detail = execute(422)["detail"];
+    CHECK(detail.find("'many': inputSchema/properties/bad") != std::string::npos);
     CHECK(lab.api.call(422, "POST", "/v1/executors/prompt", Json{{"tools", tools}}.dump())["code"] ==
           "invalid_field");
 }
