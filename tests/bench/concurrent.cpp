@@ -48,7 +48,7 @@ void create(const Server& server, std::size_t count, std::vector<std::string>& m
 Result measure_concurrent(std::size_t sandboxes) {
     Result result{
         .key = "concurrent_sandboxes", .unit = "sandboxes", .target = ">= 1,000", .better = Better::higher};
-    Server server;
+    Server server({"--user-share", "100"});
     const std::size_t most = most_of(server);
     const std::size_t count = std::min(sized(sandboxes), most);
     Samples creates;
