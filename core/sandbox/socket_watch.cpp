@@ -4,10 +4,16 @@
 #include <thread>
 #include <utility>
 
+#include "core/plain/preview_limits.hpp"
+
 namespace atl::sandbox {
 namespace {
 
 constexpr base::Millis k_shortest_interval{5};
+
+// A connection that this server closed stays until the guest's kernel acknowledges the end, which it may
+// delay by 200 ms (TCP_DELACK_MAX).
+constexpr base::Millis k_closed_socket_stays{300};
 
 /// A sandbox on several processors is as many times as fast.
 base::Millis count_interval() {
@@ -15,6 +21,12 @@ base::Millis count_interval() {
         std::max(k_shortest_interval,
                  base::k_socket_count_interval / std::max(1U, std::thread::hardware_concurrency()));
     return interval;
+}
+
+/// True if the connections to visitors, as many as there may be, explain the count once all are closed.
+bool may_pass(const SocketExcess& excess) {
+    return excess.kind == SocketExcess::Kind::all &&
+           excess.count - excess.limit <= excess.limit / base::k_visitors_sockets;
 }
 
 }  // namespace
@@ -25,12 +37,23 @@ SocketWatch::SocketWatch(base::Timers& timers, CpuUsec cpu_usec, OnExcess on_exc
 SocketWatch::~SocketWatch() {
     timers_.cancel(tick_timer_);
     timers_.cancel(walk_timer_);
+    for (const auto& [id, entry] : entries_)
+        timers_.cancel(entry.second_count);
 }
 
 void SocketWatch::watch(const std::string& id, const Process& process, std::uint32_t limit) {
+    unwatch(id);
     entries_.insert_or_assign(id, Entry{&process, limit});
     if (tick_timer_ == 0)
         tick_timer_ = timers_.arm(count_interval(), [this] { tick(); });
+}
+
+void SocketWatch::unwatch(const std::string& id) {
+    const auto at = entries_.find(id);
+    if (at == entries_.end())
+        return;
+    timers_.cancel(at->second.second_count);
+    entries_.erase(at);
 }
 
 void SocketWatch::set_limit(const std::string& id, std::uint32_t limit) {
@@ -72,13 +95,25 @@ void SocketWatch::walk() {
         if (at == entries_.end())
             return;
         walked_to_ = at->first;
-        if (const auto excess = excess_of(at->second)) {
-            entries_.erase(at);
-            const std::string id = walked_to_;
-            on_excess_(id, *excess);
-        }
+        const auto excess = at->second.second_count == 0 ? excess_of(at->second) : std::nullopt;
+        if (excess && may_pass(*excess))
+            at->second.second_count = timers_.arm(k_closed_socket_stays, [this, at] { count_again(at); });
+        else if (excess)
+            tell(at, *excess);
     }
     walk_timer_ = timers_.arm(base::Millis{0}, [this] { walk(); });
+}
+
+void SocketWatch::count_again(Entries::iterator at) {
+    at->second.second_count = 0;
+    if (const auto excess = excess_of(at->second))
+        tell(at, *excess);
+}
+
+void SocketWatch::tell(Entries::iterator at, const SocketExcess& excess) {
+    const std::string id = at->first;
+    entries_.erase(at);
+    on_excess_(id, excess);
 }
 
 std::optional<SocketExcess> SocketWatch::excess_of(const Entry& entry) {

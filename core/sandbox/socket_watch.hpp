@@ -1,8 +1,9 @@
 // Counts the sockets of living sandboxes and reports the first count above a limit. The kernel charges a part
 // of a socket's memory to no cgroup, so the count bounds that memory. The pace bounds the growth between two
 // counts: while all sandboxes together use little processor time, none can have opened and filled many
-// sockets, and the watch reads only that one number. Not here: reading a count (Process::sockets), ending a
-// sandbox (Manager).
+// sockets, and the watch reads only that one number. A count that connections to visitors can explain, which
+// the kernel ends some time after their close, has to be seen twice. Not here: reading a count
+// (Process::sockets), ending a sandbox (Manager).
 #pragma once
 
 #include <functional>
@@ -38,7 +39,7 @@ class SocketWatch {
     void watch(const std::string& id, const Process& process, std::uint32_t limit);
     /// Ignored if the sandbox is not watched.
     void set_limit(const std::string& id, std::uint32_t limit);
-    void unwatch(const std::string& id) { entries_.erase(id); }
+    void unwatch(const std::string& id);
     /// Counts so far, for tests and metrics.
     std::uint64_t counts() const noexcept { return counts_; }
 
@@ -46,17 +47,21 @@ class SocketWatch {
     struct Entry {
         const Process* process;
         std::uint32_t limit;
+        base::TimerId second_count = 0;  // armed while the first count waits for it
     };
+    using Entries = std::map<std::string, Entry>;
 
     void tick();
     bool is_due();
     void walk();
     std::optional<SocketExcess> excess_of(const Entry& entry);
+    void count_again(Entries::iterator at);
+    void tell(Entries::iterator at, const SocketExcess& excess);
 
     base::Timers& timers_;
     CpuUsec cpu_usec_;
     OnExcess on_excess_;
-    std::map<std::string, Entry> entries_;
+    Entries entries_;
     base::TimerId tick_timer_ = 0;
     base::TimerId walk_timer_ = 0;  // while a walk goes on
     std::string walked_to_;
