@@ -100,9 +100,10 @@ bool Admission::evict_for(Waiting& waiting, Whose whose) {
         whose == Whose::own ? ending_.contains(waiting.own) : ending_.size() >= waiting_.size();
     if (worth == 0 || is_enough)
         return false;
-    auto ended = whose == Whose::own ? std::nullopt : ports_.shrink_pool();
-    if (!ended && waiting.evictions < worth &&
-        (ended = ports_.victims.evict(whose == Whose::own ? &*waiting.demand.holder : nullptr)))
+    const base::ShareHolder* const of = whose == Whose::own ? &*waiting.demand.holder : nullptr;
+    auto ended = of != nullptr ? std::nullopt : ports_.shrink_pool();
+    if (!ended && waiting.evictions < worth && ports_.victims.is_possible(of) &&
+        (ended = ports_.victims.evict(of)))
         ++waiting.evictions;
     if (!ended)
         return false;

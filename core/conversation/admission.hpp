@@ -1,8 +1,8 @@
 // Who may start a sandbox now, and who has to wait until another one has ended for it. A start goes ahead at
 // once where there is room; else what can be spared is ended (evicted) and the start waits for that end, in
 // the order in which they came; and where nothing can be spared it is refused (capacity). A start beyond the
-// share of its user evicts that user's sandboxes alone, or is refused (user_share), and nobody waits behind
-// it. Pure: what room is and who can be spared come from outside.
+// share of its user evicts that user's sandboxes alone, and none where too few can be; then it is refused
+// (user_share). Nobody waits behind it. Pure: what room is and who can be spared come from outside.
 //
 // Invariants: every start that is not cancelled is answered once; one start evicts as many as it is worth at
 // most, and whatever was only started ahead before that; nothing is evicted while there is room.
@@ -24,6 +24,8 @@ namespace atl::conversation {
 class Victims {
   public:
     virtual ~Victims() = default;
+    /// Whether enough of them can be for a start: one of anybody's; of a user's as many as bring that user
+    /// within its share.
     virtual bool is_possible(const base::ShareHolder* of) const = 0;
     /// Begins to end the best victim and names its sandbox. None: there is no victim.
     virtual std::optional<std::string> evict(const base::ShareHolder* of) = 0;

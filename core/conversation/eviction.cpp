@@ -3,15 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/conversation/conversation.hpp"
+#include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
 namespace {
 
 bool is_of(const Conversation& one, const base::ShareHolder* user) {
     return user == nullptr || one.record().holder() == *user;
+}
+
+/// How many sandboxes of a user that has no room in its share have to end before it has some.
+std::uint64_t ends_needed(const base::Budget& places, const base::ShareHolder& user) {
+    const std::uint64_t held = places.held_by(user);
+    std::uint64_t ends = 1;
+    while (ends < held && places.room(user, ends) == 0)
+        ++ends;
+    return ends;
 }
 
 }  // namespace
@@ -46,6 +57,16 @@ Conversation* Eviction::find_victim(const base::ShareHolder* of) const {
             best = candidate;
     }
     return best;
+}
+
+bool Eviction::is_possible(const base::ShareHolder* of) const {
+    if (of == nullptr)
+        return find_victim(of) != nullptr;
+    const std::uint64_t needed = ends_needed(context_.sandboxes.places(), *of);
+    const auto spared = std::ranges::count_if(living_, [&](const Conversation* one) {
+        return is_of(*one, of) && until_spared(*one) == base::Millis{0};
+    });
+    return needed <= base::k_max_evictions_per_start && std::cmp_less_equal(needed, spared);
 }
 
 std::optional<std::string> Eviction::evict(const base::ShareHolder* of) {

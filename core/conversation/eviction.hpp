@@ -22,7 +22,7 @@ class Eviction final : public Victims {
     /// It is gone.
     void erase(Conversation& conversation) { living_.erase(&conversation); }
 
-    bool is_possible(const base::ShareHolder* of) const override { return find_victim(of) != nullptr; }
+    bool is_possible(const base::ShareHolder* of) const override;
     std::optional<std::string> evict(const base::ShareHolder* of) override;
     /// With the time until the next sandbox can be evicted, if it is known.
     base::Error refusal(const base::Error& why, const base::ShareHolder* of) const override;

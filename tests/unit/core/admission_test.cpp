@@ -20,7 +20,8 @@ struct House : conversation::Victims {
         : free(places), spared(std::move(victims)) {}
 
     bool is_possible(const base::ShareHolder* of) const override {
-        return std::ranges::any_of(spared, [&](const std::string& one) { return is_of(one, of); });
+        const auto found = std::ranges::count_if(spared, [&](const auto& one) { return is_of(one, of); });
+        return found >= (of == nullptr ? 1 : needed);
     }
     std::optional<std::string> evict(const base::ShareHolder* of) override {
         const auto found =
@@ -45,6 +46,7 @@ struct House : conversation::Victims {
     std::vector<std::string> refused;
     std::vector<std::string> ahead;  // only started ahead
     std::set<std::string> over{};    // users who have their share
+    int needed = 1;                  // ends that bring one of them within it
     std::size_t worth = base::k_max_evictions_per_start;
     Admission admission{
         {[this](const sandbox::Demand& demand) {
@@ -200,6 +202,34 @@ TEST_CASE("admission: beyond the share of a user whose sandboxes are all in use 
     house.ask("x", "ann");
     CHECK(house.refused == Names{"x"});
     CHECK(house.evicted.empty());
+}
+
+TEST_CASE("admission: no sandbox of a user is ended where too few can be for its next start") {
+    House house(5, {"ann/1", "ann/2", "ann/3"});
+    house.over = {"ann"};
+    house.needed = 4;
+    CHECK(house.admission.has_place({{}, base::ShareHolder::user("ann")}).has_error());
+    house.ask("x", "ann");
+    CHECK(house.refused == Names{"x"});
+    CHECK(house.evicted.empty());
+    // Another user takes a place while one ends: the two that are left are too few.
+    house.needed = 1;
+    house.ask("y", "ann");
+    house.ask("z", "bob");
+    house.needed = 3;
+    house.ends("ann/1");
+    CHECK(house.started == Names{"z"});
+    CHECK(house.refused == Names{"x", "y"});
+    CHECK(house.evicted == Names{"ann/1"});
+    // Where they are enough, they end one after another.
+    house.needed = 2;
+    house.ask("w", "ann");
+    house.needed = 1;
+    house.ends("ann/2");
+    CHECK(house.evicted == Names{"ann/1", "ann/2", "ann/3"});
+    house.over.clear();
+    house.ends("ann/3");
+    CHECK(house.started == Names{"z", "w"});
 }
 
 TEST_CASE("admission: starts of a user beyond the share each end one sandbox, and give up after so many") {

@@ -106,6 +106,32 @@ TEST_CASE("capacity: a user's sandboxes leave others places, and its own idle on
     CHECK(test::get(*house.conversations, sleeping)->record.status == conversation::Status::active);
 }
 
+TEST_CASE("capacity: idle sandboxes of a user whose share has become less end only if that is enough") {
+    House house({20});
+    const auto create = [&](const std::string& user) {
+        conversation::CreateRequest request;
+        request.user_id = user;
+        return house.create(std::move(request));
+    };
+    const auto held = [&](const char* user) {
+        return house.sandboxes->places().held_by(base::ShareHolder::user(user));
+    };
+    std::vector<std::string> made;
+    for (int i = 0; i < 10; ++i)
+        made.push_back(create("ann")->record.id);
+    for (int i = 0; i < 5; ++i)
+        REQUIRE(create("bob").has_value());
+    for (int i = 0; i < 2; ++i)
+        REQUIRE(house.freeze(made[static_cast<std::size_t>(i)]).has_value());
+    // Up to the floor of 8 she may start: three have to end for that.
+    CHECK(create("ann").error().code() == base::Errc::user_share);
+    CHECK(held("ann") == 10);
+    REQUIRE(house.freeze(made[2]).has_value());
+    CHECK(create("ann").has_value());
+    CHECK(held("ann") == 8);
+    CHECK(held("bob") == 5);
+}
+
 TEST_CASE("capacity: a place without an owner is that of the key that made the conversation, also later") {
     House house(sandbox::ManagerSettings{});
     conversation::CreateRequest request;
