@@ -33,10 +33,13 @@ base::Result<void> LogShares::room_for_turn(const Record& conversation, std::uin
     if (const double left = reserve_left(); left < 1) {
         const double of_most = (2 * left - 1) * static_cast<double>(budget_.most_held(nobody()));
         const double may_hold = std::max(static_cast<double>(budget_.spec().floor), of_most);
-        if (left <= 0 || static_cast<double>(budget_.held_by(holder)) >= may_hold)
+        const bool is_out = left <= 0;
+        if (is_out || static_cast<double>(budget_.held_by(holder)) >= may_hold)
             return base::Error(base::Errc::capacity,
-                               "the disk has less free than its reserve, which turns of this user's size may "
-                               "not use; delete conversations or files",
+                               is_out ? "the disk is full but for what the database itself needs, so nobody's "
+                                        "turn may begin; delete conversations or files"
+                                      : "the disk has less free than its reserve, and the logs of this user "
+                                        "are too large for a turn meanwhile; delete conversations or files",
                                std::chrono::seconds(5))
                 .with("budget", "\"log\"");
     }

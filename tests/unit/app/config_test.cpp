@@ -471,4 +471,23 @@ TEST_CASE("An address of --listen at a port that previews have, too, is told") {
         CHECK(warned({"--listen", address}).empty());
 }
 
+TEST_CASE("The reserve of the disk is gone where it has no more than the cut of a log needs") {
+    constexpr std::uint64_t k_mib = 1024UL * 1024;
+    const auto left = [](std::uint64_t total_mb, std::uint64_t free_mb) {
+        atl::fs_guard::FreeSpace space;
+        space.total_bytes = total_mb * k_mib;
+        space.free_bytes = free_mb * k_mib;
+        return reserve_left(space, 0.0625);
+    };
+    CHECK(left(1024, 64) == 1);
+    CHECK(left(1024, 48) == 0.75);
+    CHECK(left(1024, 8) == 0.125);
+    CHECK(left(1024, 7) == 0);
+    // A small disk keeps half of its reserve.
+    CHECK(left(64, 2) == 0.5);
+    CHECK(left(64, 1) == 0);
+    CHECK(reserve_left(std::nullopt, 0.0625) == 1);
+    CHECK(reserve_left(atl::fs_guard::FreeSpace{}, 0) == 1);
+}
+
 }  // namespace config_test

@@ -199,13 +199,17 @@ TEST_CASE("log budget: below the reserve of the disk turns of the largest user a
     REQUIRE(refused.has_error());
     CHECK(refused.error().code() == Errc::capacity);
     CHECK(refused.error().members().front().second == "\"log\"");
+    CHECK(refused.error().detail().find("logs of this user") != std::string::npos);
     // The database has no room of its own: the largest log makes some.
     CHECK(house.held_by("greedy") < before);
     CHECK(house.view(other).record.first_seq == 1);
     left = 0.4;
     CHECK(house.turn(other, 10));
     left = 0;
-    CHECK(house.message(other, 10).error().code() == Errc::capacity);
+    const auto last = house.message(other, 10);
+    REQUIRE(last.has_error());
+    CHECK(last.error().code() == Errc::capacity);
+    CHECK(last.error().detail().find("nobody's turn") != std::string::npos);
     left = 1;
     CHECK(house.turn(greedy, 10));
     spdlog::set_level(spdlog::level::info);
