@@ -1,6 +1,5 @@
 // Work whose cost grows with something else than its number: one client sends what is short and takes long.
 // The control of each attack is the same input within the bound: it reaches the work.
-#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/isolation/lab.hpp"
@@ -70,34 +69,39 @@ TEST_CASE("Tools with more values than the server parses itself are read by anot
 }
 
 TEST_CASE("Comparisons of a call's arguments end at their bound, and the process that checks goes on",
-          "[redteam][full]") {
+          "[redteam]") {
     Lab lab(Privilege::as_started);
-    const Json executors = lab.api.call(200, "GET", "/v1/executors");
-    if (std::ranges::none_of(executors["executors"],
-                             [](const Json& one) { return one["available"] == true; }))
-        SKIP("no engine of code mode is installed: scripts/setup --executors");
-    // The events of a call with 30,000 items, which the schema compares so often.
+    // A call with 30,000 items, which the schema compares so often. The event behind the start: the call, if
+    // its arguments fit, else the result, which is what the program was told.
     const auto call = [&](int times) {
         Json all = Json::array();
         for (int i = 0; i < times; ++i)
             all.push_back({{"uniqueItems", true}});
         const Json schema{{"properties", {{"a", {{"allOf", all}}}}}};
         const Json body{{"code",
-                         "try { await codemode.pick({ a: Array.from({ length: 30000 }, (_, i) => i) }) }"
-                         " catch (error) { return error.message }"},
+                         "try:\n"
+                         "    await codemode.pick({'a': list(range(30000))})\n"
+                         "except Exception as error:\n"
+                         "    return str(error)"},
+                        {"language", "python"},
                         {"tools", {{{"name", "pick"}, {"inputSchema", schema}}}},
                         {"detached", true}};
         const Json begun = lab.api.call(202, "POST", "/v1/execute", body.dump());
         const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
-        std::string seen;
+        Json seen;
         CHECK(eventually([&] {
-            seen = lab.api.call(200, "GET", path + "/events").dump();
-            return seen.find("\"call\"") != std::string::npos || seen.find("\"result\"") != std::string::npos;
+            seen = lab.api.call(200, "GET", path + "/events?after=1")["events"];
+            return !seen.empty();
         }));
-        return seen;
+        Json first = seen.at(0);
+        first["data"].erase("args");
+        return first.dump();
     };
-    CHECK(call(1).find("more work than") == std::string::npos);
-    CHECK(call(60).find("more work than") != std::string::npos);
+    const std::string control = call(1);
+    CHECK(control.find("\"tool_call\"") != std::string::npos);
+    const std::string refused = call(60);
+    INFO(refused);
+    CHECK(refused.find("more work than") != std::string::npos);
     const std::string metrics = lab.api.http().request("GET", "/metrics").body;
     CHECK(metrics.find("atoll_helper_timeouts_total{task=\"check\"} 0") != std::string::npos);
 }
