@@ -108,9 +108,9 @@ class DiskMeter {
     /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
     /// A workspace that was ended over its limit may keep the size that the first walk finds, so that a user
     /// can clean it up: it went on growing between the walk that found it and its end. A workspace that was
-    /// ended as too large may stay so until its next walk is due: for a period, or until the file system lost
-    /// least_step. A second call for the same id replaces the first. `user`: none where the workspace is a
-    /// user of its own.
+    /// ended as too large may stay so for a period, or until the file system lost least_step, however often
+    /// it is walked meanwhile. A second call for the same id replaces the first. `user`: none where the
+    /// workspace is a user of its own.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
                DiskEnforcer enforcer = DiskEnforcer::none,
                const std::optional<base::ShareHolder>& user = std::nullopt);
@@ -158,6 +158,8 @@ class DiskMeter {
         DiskEnforcer enforcer = DiskEnforcer::none;
         base::ShareHolder user;
         bool was_over = false;  // an earlier watch ended so: what the first walk finds is allowed
+        base::SteadyTime may_be_large_until{};  // too large to be measured
+        std::uint64_t lost_before_large = 0;    // by the file system, when the walk that allowed it began
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t inspection_of_shortage = 0;
         std::uint64_t walk_of_audit = 0;

@@ -180,20 +180,23 @@ bool DiskMeter::wants_inspection(const Watched& watched) const {
 void DiskMeter::judge(const std::string& id) {
     Watched& watched = watched_.at(id);
     const std::uint64_t used = watched.size->bytes;
-    const bool may_clean_up = std::exchange(watched.was_over, false);
-    if (may_clean_up) {
+    if (std::exchange(watched.was_over, false)) {
         over_.erase(id);
         watched.allowed_bytes = std::max(watched.allowed_bytes, used);
+        watched.may_be_large_until = watched.walked_at + settings_.period;
+        watched.lost_before_large = watched.lost_before;
     }
     if (watched.enforcer == DiskEnforcer::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
         report(id, DiskExcess::limit);
         return;
     }
     if (watched.size->is_too_large) {
-        if (!may_clean_up)
+        if (watched.walked_at >= watched.may_be_large_until ||
+            lost_ - watched.lost_before_large >= settings_.least_step)
             report(id, DiskExcess::too_large);
         return;
     }
+    watched.may_be_large_until = {};
     if (watched.incomplete_walks >= k_most_incomplete_walks) {
         report(id, DiskExcess::unmeasurable);
         return;

@@ -73,7 +73,7 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
         case DiskExcess::too_large:
             return "its workspace is too large to be measured: more than 1,000,000 entries, 2,048 levels of "
                    "folders, or 2 s of processor time; the files are kept: delete most of "
-                   "them with the next message, which has until the next measurement for it (--disk-period)" +
+                   "them with the next message, which has the time of one --disk-period for it" +
                    rest_of(verdict.pause);
         case DiskExcess::unmeasurable:
             break;

@@ -48,9 +48,9 @@ fs::path data_dir_on(const SmallDisk& disk, const TempDir& elsewhere, OnDisk wha
 /// A server on a disk of its own, and a conversation that must not notice.
 class FilledLab {
   public:
-    explicit FilledLab(std::uint64_t megabytes, OnDisk what = OnDisk::all)
+    explicit FilledLab(std::uint64_t megabytes, OnDisk what = OnDisk::all, const char* period_seconds = "5")
         : disk(megabytes),
-          lab(Privilege::as_started, {"--disk-period", "5"}, data_dir_on(disk, elsewhere, what)),
+          lab(Privilege::as_started, {"--disk-period", period_seconds}, data_dir_on(disk, elsewhere, what)),
           neighbour(lab) {
         if (neighbour.conversation()["enforcement"]["disk"] == "quota")
             SKIP("project quotas where temporary folders are: nothing is measured");
@@ -152,6 +152,7 @@ void remove_folders(FilledLab& filled, Sandbox& sandbox) {
         sandbox.run("rm -rf /workspace/d");
         status = filled.lab.api.get(sandbox.id())["status"];
     }
+    INFO(filled.lab.server.log());
     CHECK(sandbox.run("test ! -e /workspace/d").exit_code == 0);
 }
 
@@ -245,7 +246,8 @@ TEST_CASE("A folder that is moved around the walks counts against its sandbox's 
 
 TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, and can be cleaned up",
           "[redteam][disk]") {
-    FilledLab filled(1024);
+    // A start has a period for the cleaning up, on a slow machine, too.
+    FilledLab filled(1024, OnDisk::all, "60");
     {
         // The control: outside, nobody ends it, and the walk ends at its bound.
         const fs::path folder = outside_folder(filled.disk);

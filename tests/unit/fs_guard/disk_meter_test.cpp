@@ -447,7 +447,28 @@ TEST_CASE("disk meter: a tree that is too large to be measured is stopped at onc
     CHECK(disk.walks["w"] == 1);
 }
 
-TEST_CASE("disk meter: a tree that is too large may be cleaned up in the next start, until the next walk") {
+TEST_CASE("disk meter: a shortage of the disk leaves a tree that is too large its time to be cleaned up") {
+    Disk disk;
+    disk.total = 100'000 * k_mb;
+    disk.others = 96'000 * k_mb;
+    disk.writers["w"].bytes = 10.0 * k_mb;
+    disk.writers["w"].is_too_large = true;
+    disk.watch("w", 100 * k_mb);
+    disk.run(1s);
+    REQUIRE(disk.verdicts.contains("w"));
+    disk.verdicts.clear();
+    disk.walks.clear();
+    disk.watch("w", 100 * k_mb);
+    disk.run(25s);
+    // All are walked again and again while there is too little free.
+    CHECK(disk.walks["w"] > 10);
+    CHECK(disk.verdicts.empty());
+    disk.run(6s);
+    REQUIRE(disk.verdicts.contains("w"));
+    CHECK(disk.verdicts["w"].why == DiskExcess::too_large);
+}
+
+TEST_CASE("disk meter: a tree that is too large may be cleaned up in the next start, for a period") {
     Disk disk;
     disk.writers["w"].bytes = 10.0 * k_mb;
     disk.writers["w"].is_too_large = true;
