@@ -38,7 +38,7 @@ enum class OnDisk : std::uint8_t { all, workspaces };
 
 fs::path data_dir_on(const SmallDisk& disk, const TempDir& elsewhere, OnDisk what) {
     if (what == OnDisk::all)
-        return made(disk.path() / "data");
+        return disk.data_dir();
     fs::path data = made(elsewhere.path() / "data");
     if (::mount(disk.path().c_str(), made(data / "disk").c_str(), nullptr, MS_BIND, nullptr) != 0)
         throw std::runtime_error("cannot bind the disk");
@@ -292,7 +292,7 @@ TEST_CASE("Many small workspaces of one user on a full disk end none of a neighb
     const bool is_one_user = GENERATE(false, true);
     INFO(is_one_user);
     const SmallDisk disk(400);
-    Lab lab(Privilege::as_started, {"--disk-period", "300"}, made(disk.path() / "data"));
+    Lab lab(Privilege::as_started, {"--disk-period", "300"}, disk.data_dir());
     const auto request = [&](const char* user) {
         Json wanted{{"limits", {{"diskMb", 4096}}}};
         if (is_one_user)

@@ -1,5 +1,8 @@
 // Bounds of the server that all users share: one user takes what there is, beside a neighbour. The control of
 // each attack is a server on which one user may have all (`--user-share 100`).
+#include <poll.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
@@ -56,6 +59,11 @@ Json of_user(const std::string& user) {
     return {{"userId", user}};
 }
 
+/// A run of a program in Python, whose engine each host has.
+Json program_of(const std::string& user, const std::string& code) {
+    return {{"userId", user}, {"language", "python"}, {"code", code}};
+}
+
 std::string exec_path(const Sandbox& sandbox) {
     return "/v1/sandboxes/" + sandbox.sandbox_id() + "/exec";
 }
@@ -69,32 +77,57 @@ void fill_exec(House& house, const Sandbox& greedy) {
         (void)house.begin(exec_path(greedy), body);
 }
 
-std::filesystem::path made(const SmallDisk& disk) {
-    std::filesystem::create_directory(disk.path() / "data");
-    return disk.path() / "data";
+struct Filled {
+    int taken = 0;  // requests
+    HttpResponse refused;
+};
+
+/// Sends the request until it is refused, and calls `behind_each` after each that is not.
+template <class BehindEach>
+Filled send_until_refused(House& house, const std::string& path, const Json& body, BehindEach behind_each) {
+    Filled filled;
+    for (;; ++filled.taken) {
+        filled.refused = house.post(path, body);
+        if (filled.refused.status != 201 && filled.refused.status != 202)
+            return filled;
+        behind_each();
+    }
 }
 
 /// Sends messages of 512 KiB, each of which the agent repeats, until one is refused: its answer.
 HttpResponse fill_log(House& house, const std::string& id) {
     const Json body{{"content", std::string(512 * 1024, 'x')}};
-    HttpResponse answer;
-    do {
-        answer = house.post("/v1/conversations/" + id + "/messages", body);
-        if (answer.status == 202) {
-            while (!house.lab.api.get(id)["openTurn"].is_null()) {
-            }
-        }
-    } while (answer.status == 202);
-    return answer;
+    const auto await_end = [&] {
+        CHECK(eventually([&] { return house.lab.api.get(id)["openTurn"].is_null(); }));
+    };
+    return send_until_refused(house, "/v1/conversations/" + id + "/messages", body, await_end).refused;
 }
 
 /// Runs with 8 MiB of logs each: six bytes of JSON for each that the program writes.
 void run_loudly(House& house, int runs) {
-    const Json body{{"userId", "greedy"},
-                    {"code", R"(for (let i = 0; i < 14; ++i) console.log("\u0001".repeat(100000)))"},
-                    {"maxOutputBytes", 4 * k_mib}};
+    Json body = program_of("greedy", "for _ in range(14):\n    print('\\x01' * 100000)");
+    body["maxOutputBytes"] = 4 * k_mib;
     for (int i = 0; i < runs; ++i)
         REQUIRE(house.post("/v1/execute", body).status == 200);
+}
+
+constexpr std::uint64_t k_long_tools_bytes = 16UL * 64'018;
+
+/// A run with 16 schemas of so many bytes together, which the loop does not check.
+Json long_tools(const std::string& user) {
+    Json program = program_of(user, "return 8");
+    for (int i = 0; i < 16; ++i)
+        program["tools"].push_back({{"name", "t" + std::to_string(i)},
+                                    {"inputSchema", {{"description", std::string(64'000, 'x')}}}});
+    return program;
+}
+
+/// To the process that checks.
+void signal_checker(House& house, int signal) {
+    for (const pid_t pid : descendants(house.lab.server.pid())) {
+        if (read_host_file("/proc/" + std::to_string(pid) + "/comm") == "atoll-checker\n")
+            ::kill(pid, signal);
+    }
 }
 
 /// WebSockets of a token that read nothing of what the conversation says.
@@ -148,7 +181,8 @@ TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "
 
 TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam]") {
     const auto take = [](House& house) {
-        const Json quiet{{"userId", "quiet"}, {"code", "return 7"}, {"detached", true}};
+        Json quiet = program_of("quiet", "return 7");
+        quiet["detached"] = true;
         const Json begun = house.lab.api.call(202, "POST", "/v1/execute", quiet.dump());
         const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
         run_loudly(house, 9);
@@ -161,39 +195,32 @@ TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam
         return house.used("results");
     };
     House control("100");
-    const Json executors = control.lab.api.call(200, "GET", "/v1/executors");
-    if (std::ranges::none_of(executors["executors"],
-                             [](const Json& one) { return one["available"] == true; }))
-        SKIP("no engine of code mode is installed: scripts/setup --executors");
     CHECK(take(control) > 33 * k_mib);
     House house("50");
     CHECK(take(house) <= 33 * k_mib);
-    const Json next{{"userId", "neighbour"}, {"code", "return 8"}, {"detached", true}};
+    Json next = program_of("neighbour", "return 8");
+    next["detached"] = true;
     CHECK(house.post("/v1/execute", next).status == 202);
 }
 
 TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
     // There are 20 places. Returns how many were made before the first refusal.
-    const auto fill = [](House& house, const std::string& code) {
-        for (int made = 0;; ++made) {
-            const HttpResponse answer = house.post("/v1/sandboxes", of_user("greedy"));
-            if (answer.status == 201)
-                continue;
-            CHECK(code_of(answer) == code);
-            CHECK(Json::parse(answer.body)["budget"] == "places");
-            return made;
-        }
+    const auto make = [](House& house, const std::string& code) {
+        const Filled filled = send_until_refused(house, "/v1/sandboxes", of_user("greedy"), [] {});
+        CHECK(code_of(filled.refused) == code);
+        CHECK(Json::parse(filled.refused.body)["budget"] == "places");
+        return filled.taken;
     };
     {
         House control("100", {"--max-sandboxes", "20"});
-        CHECK(fill(control, "capacity") == 20);
+        CHECK(make(control, "capacity") == 20);
         CHECK(control.post("/v1/conversations", of_user("neighbour")).status == 503);
     }
     House house("50", {"--max-sandboxes", "20"});
     const Json paused = house.lab.api.create(of_user("neighbour"));
     const std::string path = "/v1/conversations/" + paused["id"].get<std::string>();
     house.lab.api.call(200, "POST", path + "/pause", R"({"mode":"cold"})");
-    CHECK(fill(house, "user_share") == 10);
+    CHECK(make(house, "user_share") == 10);
     CHECK(house.lab.api.message(paused["id"], "echo well").output == "well\n");
     CHECK(house.post("/v1/sandboxes", of_user("neighbour")).status == 201);
 }
@@ -233,40 +260,100 @@ TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wak
     CHECK(wake(house, neighbour) == std::map<std::string, int>{{"no_listener", 1}});
 }
 
-TEST_CASE("Spinning programs of four users leave a fifth one a place to run", "[redteam][full]") {
-    const auto spin = [](House& house) {
+TEST_CASE("Programs of four users that do not end leave a fifth one a place to run", "[redteam]") {
+    // They wait for an answer that nobody gives, and so take no processor from those that start meanwhile.
+    const auto hold = [](House& house) {
         for (int i = 0; i < 16; ++i) {
-            const Json spinning{{"userId", "greedy" + std::to_string(i % 4)},
-                                {"code", "for (;;) {}"},
-                                {"cpuPercent", 10},
-                                {"timeoutMs", 60'000},
-                                {"detached", true}};
-            REQUIRE(house.post("/v1/execute", spinning).status == 202);
+            Json endless = program_of("greedy" + std::to_string(i % 4), "await codemode.wait()");
+            endless["tools"] = Json::parse(R"([{"name":"wait"}])");
+            endless["timeoutMs"] = 60'000;
+            endless["detached"] = true;
+            REQUIRE(house.post("/v1/execute", endless).status == 202);
         }
     };
-    const Json quick{{"userId", "neighbour"}, {"code", "return 7"}};
+    const Json quick = program_of("neighbour", "return 7");
     {
         House control("100");
-        const Json executors = control.lab.api.call(200, "GET", "/v1/executors");
-        if (std::ranges::none_of(executors["executors"],
-                                 [](const Json& one) { return one["available"] == true; }))
-            SKIP("no engine of code mode is installed: scripts/setup --executors");
-        spin(control);
+        hold(control);
         CHECK(control.used("programs") == 16);
         Json waiting = quick;
         waiting["detached"] = true;
-        const Json begun = Json::parse(control.post("/v1/execute", waiting).body);
+        const Json begun = control.lab.api.call(202, "POST", "/v1/execute", waiting.dump());
         const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
         CHECK(control.lab.api.call(200, "GET", path)["status"] == "waiting");
-        CHECK(control.used("programs") == 16);
     }
     House house("50");
-    spin(house);
+    hold(house);
     CHECK(house.used("programs") == 12);
-    const HttpResponse answer = house.post("/v1/execute", quick);
-    CHECK(answer.status == 200);
-    CHECK(Json::parse(answer.body)["result"] == 7);
-    CHECK(house.used("programs") == 12);
+    const Json answer = house.lab.api.call(200, "POST", "/v1/execute", quick.dump());
+    CHECK(answer["result"] == 7);
+    // The place is free once the sandbox is gone.
+    CHECK(eventually([&] { return house.used("programs") == 12; }));
+}
+
+TEST_CASE("Paused conversations of one user leave a neighbour a port for its preview", "[redteam][full]") {
+    // To take all 10,000 ports takes too long: with a share of 1 % a user has the 100 of the floor. Returns
+    // the address of the last of 101.
+    const auto make = [](House& house) {
+        std::string last;
+        for (int i = 0; i < 101; ++i) {
+            last = house.lab.api.create(of_user("greedy"))["id"];
+            house.lab.api.call(200, "POST", "/v1/conversations/" + last + "/pause", R"({"mode":"cold"})");
+        }
+        return house.lab.api.get(last)["sandboxPublicUrl"];
+    };
+    {
+        House control("100");
+        CHECK(make(control).is_string());
+        CHECK(control.used("preview_ports") == 101);
+    }
+    House house("1");
+    CHECK(make(house).is_null());
+    CHECK(house.used("preview_ports") == 100);
+    const std::string neighbour = house.lab.api.create(of_user("neighbour"))["id"];
+    CHECK(house.lab.api.get(neighbour)["sandboxPublicUrl"].is_string());
+}
+
+TEST_CASE("Tools of two users that wait to be checked leave a neighbour's their room", "[redteam][full]") {
+    // There is room for 65 such. The process that checks stands still, for 10 s at most: then it is replaced.
+    // Returns how many of 66 wait, once the others are refused.
+    const auto begin = [](House& house) {
+        REQUIRE(house.post("/v1/execute", long_tools("neighbour")).status == 200);
+        signal_checker(house, SIGSTOP);
+        for (int i = 0; i < 66; ++i)
+            (void)house.begin("/v1/execute", long_tools("greedy" + std::to_string(i % 2)));
+        const auto has_answer = [](const HttpClient& client) {
+            pollfd one{client.fd(), POLLIN, 0};
+            return ::poll(&one, 1, 0) > 0;
+        };
+        std::uint64_t waiting = 0;
+        REQUIRE(eventually([&] {
+            const auto answered = std::ranges::count_if(house.clients, has_answer);
+            waiting = house.used("checks") / k_long_tools_bytes;
+            return waiting + static_cast<std::uint64_t>(answered) == 66;
+        }));
+        return waiting;
+    };
+    {
+        House control("100");
+        CHECK(begin(control) == 65);
+        const HttpResponse refused = control.post("/v1/execute", long_tools("neighbour"));
+        CHECK(refused.status == 503);
+        CHECK(Json::parse(refused.body)["budget"] == "checks");
+    }
+    House house("50");
+    // A third each, or less where one was quicker.
+    CHECK(begin(house) < 50);
+    CHECK(code_of(house.post("/v1/execute", long_tools("greedy0"))) == "user_share");
+    std::list<HttpClient> greedy;
+    greedy.swap(house.clients);
+    const std::uint64_t before = house.used("checks");
+    HttpClient& neighbour = house.begin("/v1/execute", long_tools("neighbour"));
+    CHECK(eventually([&] { return house.used("checks") > before; }));
+    greedy.clear();
+    signal_checker(house, SIGCONT);
+    CHECK(neighbour.read_response().status == 200);
+    CHECK(eventually([&] { return house.used("checks") == 0; }));
 }
 
 TEST_CASE("Followers of one user that never read take a share of the buffers of connections",
@@ -300,7 +387,7 @@ TEST_CASE("Messages of one user fill no disk under a neighbour's log", "[redteam
     };
     {
         const SmallDisk disk(64);
-        House control("100", {"--log-mb", "1024", "--disk-reserve", "0"}, made(disk));
+        House control("100", {"--log-mb", "1024", "--disk-reserve", "0"}, disk.data_dir());
         const std::string greedy = make(control, "greedy");
         const std::string neighbour = make(control, "neighbour");
         CHECK(fill_log(control, greedy).status == 503);
@@ -308,7 +395,7 @@ TEST_CASE("Messages of one user fill no disk under a neighbour's log", "[redteam
         CHECK(say(control, neighbour).status == 503);
     }
     const SmallDisk disk(64);
-    House house("50", {}, made(disk));
+    House house("50", {}, disk.data_dir());
     const std::string greedy = make(house, "greedy");
     const std::string neighbour = make(house, "neighbour");
     const HttpResponse refused = fill_log(house, greedy);

@@ -51,6 +51,11 @@ SmallDisk::~SmallDisk() {
     ::umount2(path_.c_str(), MNT_DETACH);
 }
 
+fs::path SmallDisk::data_dir() const {
+    fs::create_directory(path_ / "data");
+    return path_ / "data";
+}
+
 std::uint64_t SmallDisk::free_mb() const {
     struct statvfs space {};
     REQUIRE(::statvfs(path_.c_str(), &space) == 0);

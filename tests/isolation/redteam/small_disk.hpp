@@ -20,6 +20,8 @@ class SmallDisk {
 
     /// Its root; everyone may write there.
     const std::filesystem::path& path() const noexcept { return path_; }
+    /// A folder on it for a server's data.
+    std::filesystem::path data_dir() const;
     std::uint64_t free_mb() const;
 
   private:
