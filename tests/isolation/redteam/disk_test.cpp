@@ -247,7 +247,7 @@ TEST_CASE("A folder that is moved around the walks counts against its sandbox's 
 TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, and can be cleaned up",
           "[redteam][disk]") {
     // A start has a period for the cleaning up, on a slow machine, too.
-    FilledLab filled(1024, OnDisk::all, "60");
+    FilledLab filled(1024, OnDisk::all, "300");
     {
         // The control: outside, nobody ends it, and the walk ends at its bound.
         const fs::path folder = outside_folder(filled.disk);
