@@ -1,6 +1,7 @@
-// Cross-origin requests of the pages that the operator allows (WHATWG Fetch, section 3.2): answers to
-// preflights, and the fields that let a page read a response. Other origins get nothing of this; they are
-// refused before (access.hpp). No cookies are used, so credentials are never allowed.
+// Cross-origin requests (WHATWG Fetch, section 3.2): answers to preflights, and the fields that let a page
+// read a response. Pages that the operator allows read all of them. Pages of other origins are refused before
+// (access.hpp) and read that refusal alone, which holds no data. No cookies are used, so credentials are
+// never allowed.
 #pragma once
 
 #include <string>
@@ -14,10 +15,18 @@ namespace atl::http {
 /// Whether the request is a preflight from an allowed origin: it has no key and goes to no route.
 bool is_preflight(const Request& request, const std::vector<std::string>& allowed);
 
+/// Whether the request, of an origin that was refused, is the preflight of another one.
+bool is_refused_preflight(const Request& request);
+
 /// What a preflight gets: 204, and which methods and fields a request may have.
 const Route& preflight_route();
 
-/// Adds what a response to `request` says of origins; nothing if none is allowed.
+/// What a refused preflight gets: 204 and all that it asks for, or no browser would send the request whose
+/// answer says why.
+const Route& refused_preflight_route();
+
+/// Adds what a response to `request` says of origins. That is nothing if none is allowed, but for a response
+/// whose problem_code is origin_not_allowed.
 void add_cors(const Request& request, const std::vector<std::string>& allowed, Response& response);
 
 }  // namespace atl::http

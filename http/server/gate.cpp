@@ -49,6 +49,12 @@ Error wrong_scope(Scope scope, Scope needed) {
                                         "`.");
 }
 
+/// Whether the request opens a WebSocket that there is, so that its client would read a close frame.
+bool opens_websocket(const Router::Match& match, const Request& request) {
+    return match.route != nullptr && match.route->opens == Opens::websocket &&
+           check_handshake(request).has_value();
+}
+
 std::vector<std::string> names_of(const Route& route) {
     std::vector<std::string> names;
     for (const QueryParameter& parameter : route.query)
@@ -99,7 +105,7 @@ base::Result<const Route*> Gate::find_route(RequestContext& context, const Arriv
     if (auto limit = limits_.request(context.limited, arrival.at); limit.has_error())
         return limit.error();
     if (auto site = admit_site(context, arrival); site.has_error())
-        return site.error();
+        return refuse_site(request, site.error(), refusal);
     if (is_server_options(request))
         return &server_options_route();
     auto match = router_.match(request.method, request.path);
@@ -140,6 +146,18 @@ base::Result<void> Gate::admit_site(const RequestContext& context, const Arrival
     return check_origin(context.request, site, settings_.allowed_origins);
 }
 
+// A page of another origin may read why it is refused, and no more: neither its credentials nor what it asks
+// for are looked at. A page that made its name mean this server can read nothing.
+base::Result<const Route*> Gate::refuse_site(const Request& request, const Error& error,
+                                             Refusal& refusal) const {
+    if (error.code() == Errc::origin_not_allowed) {
+        if (is_refused_preflight(request))
+            return &refused_preflight_route();
+        refusal.by_close_frame = opens_websocket(router_.match(request.method, request.path), request);
+    }
+    return error;
+}
+
 // A good key always works, whatever came from its address before: else anyone who shares the address could
 // lock its owner out. What is wrong costs its address, and says no more than that once it is too much.
 base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival& arrival,
@@ -154,8 +172,7 @@ base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival&
     }
     // A page may send an expired token by mistake, and nobody finds one by guessing; a WebSocket costs more
     // than an answer.
-    const bool opens_socket = token && match.route != nullptr && match.route->opens == Opens::websocket &&
-                              check_handshake(request).has_value();
+    const bool opens_socket = token && opens_websocket(match, request);
     const Errc code = principal.error().code();
     // No credentials: not a failed login.
     const bool is_guess = token ? code == Errc::invalid_token : !credential(request).empty();
@@ -194,21 +211,30 @@ base::Result<Principal> Gate::identify(const Router::Match& match, const Request
 
 // Neither the answer nor its time depends on whether there is such a conversation.
 Response Gate::close_socket(const RequestContext& context, const Arrival& arrival, const Error& error) {
-    const bool is_expired = error.code() == Errc::token_expired;
+    const bool is_of_site = error.code() == Errc::origin_not_allowed;
     const bool is_of_another = error.code() == Errc::token_mismatch || error.code() == Errc::token_scope;
-    const auto code = is_of_another ? k_close_token_mismatch : k_close_token_bad;
-    base::LogLine(base::evt::socket_refused)
-        .field("req", context.request_id)
-        .field("close", static_cast<std::int64_t>(code))
-        .field("addr", address_text(context.client.address))
-        .info();
+    const auto code = is_of_site || is_of_another ? k_close_forbidden : k_close_token_bad;
+    // Any page can ask for these: the line of the request tells of them, within the bound on refusals.
+    if (!is_of_site)
+        base::LogLine(base::evt::socket_refused)
+            .field("req", context.request_id)
+            .field("close", static_cast<std::int64_t>(code))
+            .field("addr", address_text(context.client.address))
+            .info();
     std::string_view detail = "this server did not make the token";
-    if (is_expired)
+    if (error.code() == Errc::token_expired)
         detail = "get a new token and connect again";
     else if (is_of_another)
         detail = "the token is for another conversation, sandbox or scope";
-    const std::string reason = close_reason(base::code_name(error.code()), after_in(context.request), detail);
-    return close_at_handshake(context.request, code, reason, arrival.at + base::k_token_end_grace);
+    else if (is_of_site)
+        detail = "the server needs --allowed-origin with this origin";
+    const std::string_view word = base::code_name(error.code());
+    const std::string reason = close_reason(word, after_in(context.request), detail);
+    Response response =
+        close_at_handshake(context.request, code, reason, arrival.at + base::k_token_end_grace);
+    if (is_of_site)
+        response.problem_code = word;
+    return response;
 }
 
 base::Result<void> Gate::admit_query(const Route& route, RequestContext& context) {

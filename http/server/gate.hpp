@@ -1,7 +1,8 @@
 // The service of the API: a table of routes behind keys. Admits a request from its head: how much its address
 // may ask, which site it comes from, whose key or token it has, how much that one may ask, whether there is
 // such a route, and whether the route is for it. Errors are problem+json; pages of allowed origins may read
-// them. Not here: what the routes do, whose key it is (access.hpp), the numbers (settings.hpp).
+// them, and pages of others why they are refused. Not here: what the routes do, whose key it is (access.hpp),
+// the numbers (settings.hpp).
 #pragma once
 
 #include "http/access/client_limits.hpp"
@@ -35,6 +36,8 @@ class Gate final : public Service {
 
     base::Result<const Route*> find_route(RequestContext& context, const Arrival& arrival, Refusal& refusal);
     base::Result<void> admit_site(const RequestContext& context, const Arrival& arrival) const;
+    base::Result<const Route*> refuse_site(const Request& request, const base::Error& error,
+                                           Refusal& refusal) const;
     base::Result<void> admit_principal(RequestContext& context, const Arrival& arrival,
                                        const Router::Match& match, Refusal& refusal);
     base::Result<Principal> identify(const Router::Match& match, const Request& request,

@@ -386,7 +386,9 @@ void Session::count(const RequestContext& context, const Response& response, Ori
 void Session::log_request(const RequestContext& context, const Response& response, Origin origin) const {
     // Refusals of a limit fill no log: LimitLog tells of them.
     const unsigned status = response.status;
-    const bool failed = status >= 400 && status != k_too_many_requests && origin == Origin::here;
+    // What is refused is not always told by its status: a close frame, or the answer to a preflight.
+    const bool is_refused = status >= 400 || !response.problem_code.empty();
+    const bool failed = is_refused && status != k_too_many_requests && origin == Origin::here;
     const bool told = failed || state_.settings.access_log == AccessLog::all;
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
         return;
@@ -403,6 +405,8 @@ void Session::log_request(const RequestContext& context, const Response& respons
         line.field("code", response.problem_code);
     line.field("dur_ms", std::chrono::duration_cast<std::chrono::milliseconds>(taken).count());
     line.field("req", context.request_id).field("addr", address_text(context.client.address));
+    if (request.has_header("Origin"))
+        line.quoted("origin", request.header("Origin"));
     if (told)
         line.info();
     else

@@ -16,8 +16,9 @@ namespace atl::http {
 
 /// Codes for applications (RFC 6455 section 7.4.2). The reason of every close frame that the server begins is
 /// close_reason(): a client resumes from `after`.
-inline constexpr auto k_close_token_bad = static_cast<CloseCode>(4401);       // expired, or not a token
-inline constexpr auto k_close_token_mismatch = static_cast<CloseCode>(4403);  // for something else
+inline constexpr auto k_close_token_bad = static_cast<CloseCode>(4401);  // expired, or not a token
+// The token is for something else, or the page of an origin that is not allowed.
+inline constexpr auto k_close_forbidden = static_cast<CloseCode>(4403);
 inline constexpr auto k_close_conversation_ended = static_cast<CloseCode>(4404);
 inline constexpr auto k_close_cursor_void = static_cast<CloseCode>(4410);  // expired, or of another log
 

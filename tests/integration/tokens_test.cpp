@@ -24,6 +24,12 @@ std::string events_of(const std::string& id, const std::string& token) {
     return "/v1/conversations/" + id + "/events?token=" + token;
 }
 
+std::string end_of(WebSocketClient socket) {
+    const auto frame = socket.await_close();
+    return std::to_string(frame.close_code()) + ' ' +
+           Json::parse(frame.close_reason())["code"].get<std::string>();
+}
+
 std::string upper(std::string text) {
     std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
     return text;
@@ -85,11 +91,6 @@ TEST_CASE("The server ends streams when their token expires, and a bad token's W
     const auto socket_of = [](const std::string& of, const std::string& with) {
         return "/v1/conversations/" + of + "/ws?token=" + with;
     };
-    const auto end_of = [](WebSocketClient socket) {
-        const auto frame = socket.await_close();
-        return std::to_string(frame.close_code()) + ' ' +
-               Json::parse(frame.close_reason())["code"].get<std::string>();
-    };
     const std::string lasting = token_for(api, id, R"({"scope":"chat"})");
     CHECK(end_of(WebSocketClient(browser(server), socket_of(other, lasting))) == "4403 token_mismatch");
     CHECK(end_of(WebSocketClient(browser(server), socket_of(std::string(20, 'a'), lasting))) ==
@@ -122,6 +123,25 @@ TEST_CASE("The server ends streams when their token expires, and a bad token's W
     CHECK(browser(server).request("GET", events_of(id, token)).status == 401);
     CHECK(server.log().find("evt=socket_refused") != std::string::npos);
     CHECK(server.log().find(token) == std::string::npos);
+}
+
+TEST_CASE("Every WebSocket is closed with 4403 for a page of another origin, and the log names the origin") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"agent", "echo"}})["id"];
+    const std::string path = "/v1/conversations/" + id + "/ws";
+    const auto page_of = [&](const std::string& origin) {
+        return HttpClient(server.address(), {{"Origin", origin}});
+    };
+    for (const std::string& socket : {path, std::string("/v1/sandboxes/none/processes/none/ws"),
+                                      std::string("/v1/executions/none/ws?token=x")})
+        CHECK(end_of(WebSocketClient(page_of("http://page.example"), socket)) == "4403 origin_not_allowed");
+    CHECK(server.log().find("code=origin_not_allowed") != std::string::npos);
+    CHECK(server.log().find("origin=\"http://page.example\"") != std::string::npos);
+    // The positive control: a page of the server itself.
+    const std::string token = token_for(api, id, R"({"scope":"chat"})");
+    WebSocketClient own(page_of("http://" + server.address()), path + "?token=" + token);
+    CHECK(Json::parse(own.next_text())["type"] == "session_start");
 }
 
 TEST_CASE("A token is good for its own conversation's stream and for nothing else") {

@@ -261,6 +261,7 @@ TEST_CASE("a refused request tells its client's address in the log, who asks too
         proxy.request("GET", "/nowhere", "", {{"X-Forwarded-For", "203.0.113.9"}});
         for (int i = 0; i < 200; ++i)
             proxy.request("GET", "/hello", "", {{"X-Forwarded-For", "203.0.113.10"}});
+        proxy.request("GET", "/hello", "", {{"Origin", "https://evil.example"}});
         proxy.send_raw("NONSENSE\r\n\r\n");
         proxy.read_response();
     }
@@ -274,6 +275,8 @@ TEST_CASE("a refused request tells its client's address in the log, who asks too
         return found;
     };
     CHECK(log.find("status=404 code=not_found ") < log.find("addr=203.0.113.9"));
+    CHECK(log.find("origin=\"https://evil.example\"", log.find("code=origin_not_allowed ")) !=
+          std::string::npos);
     CHECK(log.find("status=400") < log.find("addr=127.0.0.1", log.find("status=400")));
     CHECK(count("evt=limit_reached addr=203.0.113.10") >= 1);
     CHECK(count("evt=limit_reached") <= 20);

@@ -16,6 +16,8 @@ namespace {
 const std::string k_id(20, 'a');
 const std::string k_other(20, 'b');
 
+constexpr const char* k_foreign = "Origin: https://evil.example\r\n";
+
 std::string target(const std::string& token, const std::string& more = "") {
     return "/things/" + k_id + "/ws?token=" + token + more;
 }
@@ -167,8 +169,8 @@ TEST_CASE("Host, Origin and the limit on failed logins come before the close fra
     rebound.replace(rebound.find("localhost"), 9, "evil.test");
     for (int i = 0; i < 5; ++i) {
         CHECK(problem_in(ask(rebound)) == "421 host_not_allowed");
-        CHECK(problem_in(ask(token_handshake(target("x"), "Origin: https://evil.example\r\n"))) ==
-              "403 origin_not_allowed");
+        const auto foreign = closed_in(ask(token_handshake(target("x"), k_foreign)));
+        CHECK(foreign.reason["code"] == "origin_not_allowed");
     }
     // Each bad token counts, an expired one as well.
     const std::string short_lived = server.token_for(k_id, 1s);
@@ -181,6 +183,48 @@ TEST_CASE("Host, Origin and the limit on failed logins come before the close fra
     CHECK(problem_in(ask(token_handshake(target("x"), "X-API-Key: wrong\r\n"))) == "429 too_many_requests");
     // A good token works, whatever came before.
     CHECK(ask(token_handshake(target(server.token_for(k_id, 9s)))).starts_with("HTTP/1.1 101 "));
+}
+
+TEST_CASE("A page of an origin that is not allowed gets 4403, whatever it may open otherwise") {
+    FakeSocketServer server;
+    const auto ask = [&](const std::string& request) {
+        const auto peer = server.connect();
+        peer->send(request);
+        return server.take(*peer);
+    };
+    const std::string good = server.token_for(k_id, 60s);
+    const std::string shell = server.token_for(k_id, 60s, http::Scope::terminal);
+    const std::string key = std::string("X-API-Key: ") + k_test_key + "\r\n";
+    const std::string of_shell = "/things/" + k_id + "/shell?token=" + shell;
+    for (const auto& [path, fields] :
+         {std::pair{target(good), std::string()}, {target("x"), std::string()}, {of_shell, std::string()},
+          {"/things/" + k_id + "/ws", std::string()}, {"/things/" + k_id + "/ws", key}}) {
+        const auto closed = closed_in(ask(token_handshake(path, fields + k_foreign)));
+        CHECK(closed.frame.close_code() == 4403);
+        CHECK(closed.reason["code"] == "origin_not_allowed");
+        CHECK(closed.reason["after"] == 0);
+        CHECK(closed.reason["detail"].get<std::string>().find("--allowed-origin") != std::string::npos);
+    }
+    const auto last = closed_in(ask(token_handshake(target("x", "&after=9223372036854775807"), k_foreign)));
+    CHECK(last.reason["after"] == INT64_MAX);
+    CHECK(last.reason.contains("detail"));
+    // They reached no handler, and they keep no connection.
+    CHECK(server.script.wakes.empty());
+    CHECK(server.connections() == 6);
+    server.advance(2s);
+    CHECK(server.connections() == 0);
+    // What is no handshake of a WebSocket gets the refusal as a response.
+    std::string broken = token_handshake(target(good), k_foreign);
+    broken.replace(broken.find("Sec-WebSocket-Version: 13"), 25, "Sec-WebSocket-Version: 12");
+    CHECK(problem_in(ask(broken)) == "403 origin_not_allowed");
+    const std::string events = "/things/" + k_id + "/events?token=" + good;
+    CHECK(problem_in(ask(token_handshake(events, k_foreign))) == "403 origin_not_allowed");
+    CHECK(problem_in(ask("GET " + events + " HTTP/1.1\r\nHost: localhost\r\n" + k_foreign + "\r\n")) ==
+          "403 origin_not_allowed");
+    // The positive control: a page of the server itself.
+    CHECK(ask(token_handshake(target(good), "Origin: http://localhost\r\n")).starts_with("HTTP/1.1 101 "));
+    CHECK(ask(token_handshake(of_shell, "Origin: http://localhost\r\n")).starts_with("HTTP/1.1 101 "));
+    CHECK(server.script.wakes.size() == 2);
 }
 
 TEST_CASE("A client with a bad token is gone once it has answered, and after 2 s whatever it does") {
