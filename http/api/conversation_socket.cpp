@@ -109,7 +109,8 @@ std::vector<Route> socket_routes(Api& api) {
         "A WebSocket: each text frame of the server is one Event from `after` on, live, or Accepted or "
         "Rejected; the client's are ClientFrame. A close frame's reason is `{logEpoch, code, after, "
         "detail?}`. A bad or expired token gets the WebSocket and "
-        "the close code 4401, one for something else 4403; a cursor of another log, 4410 `log_replaced`.";
+        "the close code 4401, one for something else 4403, as does a page whose origin is not allowed; a "
+        "cursor of another log, 4410 `log_replaced`.";
     socket.handler = bind_handler(api, async_open_socket);
     socket.query = {k_log_cursor_parameter, k_token_parameter};
     socket.auth = Auth::token_or_key;

@@ -89,6 +89,14 @@ test('over connections that are cut and tokens that expire, the page shows every
     }
 });
 
+test('at an address whose origin is not allowed the page stops and names the flag', async () => {
+    await page.goto(`${origin.replace('127.0.0.1', 'localhost')}/`);
+    await page.waitForFunction(() => document.getElementById('status').textContent.startsWith('origin_not_allowed: '));
+    assert.match(await page.textContent('#status'), /--allowed-origin/);
+    const asked = page.seen.requests.filter((url) => url.includes('/ws'));
+    assert.equal(asked.length, 1);
+});
+
 test('the page holds no key, and the backend gives no token for the conversation of another user', async () => {
     await open();
     assert.ok(page.seen.requests.every((url) => !url.includes(server.key)));

@@ -74,6 +74,35 @@ test('each connection says which log it goes on with, and a log that was replace
     }
 });
 
+test('a page whose origin is not allowed stops at once, and hears of the flag', async () => {
+    const FLAG = 'the server needs --allowed-origin with this origin';
+    let tries = 0;
+    const answers = {
+        [`GET ${ROOT}/events`]: ({ response }) => {
+            ++tries;
+            response.writeHead(403, { 'Content-Type': 'application/problem+json' }).end(JSON.stringify({ status: 403, code: 'origin_not_allowed', detail: FLAG }));
+        },
+    };
+    const onSocket = (socket) => {
+        ++tries;
+        socket.close(4403, JSON.stringify({ code: 'origin_not_allowed', after: 0, detail: FLAG }));
+    };
+    const stub = await startStub({ answers, onSocket });
+    try {
+        for (const begin of [
+            (atoll) => atoll.conversation('c1').follow({ transport: 'sse' }),
+            (atoll) => atoll.conversation('c1').follow({ transport: 'websocket' }),
+            (atoll) => atoll.sandbox('s1').processes.attach('p1'),
+        ]) {
+            tries = 0;
+            const error = await errorOf(begin(paged(stub)).next());
+            assert.deepEqual([error.code, error.detail, tries], ['origin_not_allowed', FLAG, 1], String(begin));
+        }
+    } finally {
+        await stub.stop();
+    }
+});
+
 test('an event that comes again is given once', async () => {
     let count = 0;
     const answers = {

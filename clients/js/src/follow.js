@@ -6,7 +6,7 @@ import { conversationSubject } from './transport.js';
 import { Backoff, pause, throwIfAborted } from './waiting.js';
 
 const MOST_REFUSED_TOKENS = 4; // by the server, in a row
-const FATAL = new Set(['token_mismatch', 'token_scope', 'protocol_error', 'invalid_answer']);
+const FATAL = new Set(['token_mismatch', 'token_scope', 'origin_not_allowed', 'protocol_error', 'invalid_answer']);
 const OVER = new Set(['conversation_ended', 'not_found']);
 
 /** Whether to connect again after `error`, rather than to give up. */

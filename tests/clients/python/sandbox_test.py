@@ -397,6 +397,20 @@ class Processes(WithStub):
         self.assertEqual(bodies[0], b'{"command":"npm run dev","tag":"dev","restart":"generation"}')
         self.assertEqual(bodies[3:], [b'{"signal":"SIGTERM"}', b"\xff\n", b'{"cols":100,"rows":30}'])
 
+    def test_an_origin_that_is_not_allowed_ends_an_attachment_with_the_flag_that_allows_it(self):
+        tries = []
+
+        def closes(exchange):
+            tries.append(1)
+            exchange.upgrade()
+            exchange.send_frame(8, (4403).to_bytes(2, "big") + b'{"code":"origin_not_allowed","after":0,"detail":"needs --allowed-origin"}')
+            exchange.receive_frame()
+
+        process = self.sandbox({f"GET {BASE}/processes/p1/ws": closes}).processes.attach("p1")
+        with self.assertRaises(AtollError) as seen:
+            next(process)
+        self.assertEqual((seen.exception.code, seen.exception.detail, len(tries)), ("origin_not_allowed", "needs --allowed-origin", 1))
+
     def test_a_terminal_goes_on_at_the_byte_where_its_connection_broke(self):
         sandbox = self.sandbox(PROCESS_ANSWERS)
         self.stub._server.frames = []
