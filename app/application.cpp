@@ -307,7 +307,8 @@ Result<void> Application::Parts::open_executions() {
     executions = std::make_unique<execution::Executions>(
         execution::ExecutionContext{budgets.results, clock, timers, *sandboxes, *programs, checker.get()},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
-        [this](const sandbox::Demand& demand) { return conversations->has_capacity(demand); });
+        [this](const sandbox::Demand& demand) { return conversations->has_capacity(demand); },
+        engine_look(config));
     budgets.all.push_back(&executions->places());
     conversations->set_other_pool(
         {[this] { return executions->spare(); }, [this] { return executions->can_spare(); }});
@@ -591,6 +592,7 @@ std::string Application::usage() const {
         facts.generated_key = parts_->key.text;
     facts.reader = ::isatty(STDOUT_FILENO) == 1 ? Reader::terminal : Reader::other;
     facts.scheme = parts_->certificate ? Scheme::https : Scheme::http;
+    facts.languages = parts_->executions->engines().languages();
     return usage_text(facts);
 }
 

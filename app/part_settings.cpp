@@ -135,6 +135,13 @@ execution::EngineFolders engine_folders(const Config& config) {
     return folders;
 }
 
+// Where they are may be another folder by then.
+execution::Executions::Look engine_look(const Config& config) {
+    if (!why_no_executions(config).empty())
+        return nullptr;
+    return [&config] { return execution::Engines::read(engine_folders(config)); };
+}
+
 base::Result<void> check_executor_pools(const Config& config, const execution::Engines& engines) {
     for (const auto& pool : config.executor_pools.value_or(std::vector<execution::RunnerPoolSize>())) {
         std::optional<execution::Language> language;

@@ -38,6 +38,8 @@ double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double rese
 http::SystemInfo system_info(const Config& config);
 /// Where the engines of code mode are; absolute, and perhaps missing.
 execution::EngineFolders engine_folders(const Config& config);
+/// Reads them again; null where the configuration rules all of them out. `config` outlives it.
+execution::Executions::Look engine_look(const Config& config);
 /// Errors: invalid_field, if --executor-pool names what is no engine.
 base::Result<void> check_executor_pools(const Config& config, const execution::Engines& engines);
 /// Why no engine can run a program with this configuration; empty: one can.

@@ -54,6 +54,18 @@ std::string warnings(const UsageFacts& facts) {
     return text;
 }
 
+/// The languages of code mode, and how to get the one that is missing on a fresh install.
+std::string code_mode(const std::vector<execution::Language>& languages) {
+    std::string text;
+    for (const execution::Language language : languages)
+        text += (text.empty() ? "" : ", ") + std::string(to_string(language));
+    if (text.empty())
+        return "none (GET /v1/executors says why)";
+    const bool has_javascript =
+        std::find(languages.begin(), languages.end(), execution::Language::javascript) != languages.end();
+    return has_javascript ? text : text + " (JavaScript: scripts/setup --executors)";
+}
+
 /// The walk of README.md, indented: a message whose stream is cut, and the rest of its events.
 std::string walk(const std::string& url, const std::string& key, const std::string& curl) {
     return "  url=" + url + "/v1/conversations\n" + "  key=" + key + "\n" + "  api() { " + curl +
@@ -89,6 +101,7 @@ std::string usage_text(const UsageFacts& facts) {
             (generated && facts.reader == Reader::terminal ? "#key=" + percent_encoded(facts.generated_key)
                                                            : "") +
             "\n";
+    text += "  code mode       " + code_mode(facts.languages) + "\n";
     text += "  previews        what listens on port 5173 of a sandbox, at its `sandboxPublicUrl`:\n" +
             std::string(18, ' ') +
             (facts.preview_domain.empty() ? "a port of this machine, 30000 to 39999"

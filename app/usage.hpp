@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/execution/engine.hpp"
+
 namespace atl::app {
 
 enum class Scheme : std::uint8_t { http, https };
@@ -20,6 +22,7 @@ struct UsageFacts {
     Scheme scheme = Scheme::http;  // of TCP listeners
     std::string preview_domain{};  // empty: previews are ports of this machine
     Reader reader = Reader::other;
+    std::vector<execution::Language> languages{};  // of programs of code mode that can run now
 };
 
 /// Text for a terminal, with a warning if keys would cross a network without TLS.

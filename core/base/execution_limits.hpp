@@ -45,6 +45,8 @@ inline constexpr std::uint32_t k_execution_file_mb = 64;  // of each file in its
 inline constexpr std::chrono::seconds k_engine_ready_deadline{30};
 // An engine that ended before it was ready is not tried again for so long, but by its pool, which waits less.
 inline constexpr std::chrono::minutes k_engine_rest{2};
+// While an engine is missing, the host is looked at for it once in so much time at most.
+inline constexpr std::chrono::seconds k_engine_look_pause{5};
 inline constexpr std::size_t k_max_runner_pool = 64;  // of one engine, started ahead
 // A run that ended can be read for so long. The budget of what is kept of runs (core/base/shares.hpp): a
 // result counts as so many bytes at least, and a detached run has its first bytes before it waits in the

@@ -22,6 +22,7 @@ using EngineJson = nlohmann::json;
 
 // What `auto` takes for JavaScript and TypeScript: the first that is available.
 constexpr auto k_preferred = std::to_array<std::string_view>({"isolated-vm", "deno", "container", "vm2"});
+constexpr auto k_languages = std::to_array({Language::javascript, Language::typescript, Language::python});
 constexpr std::size_t k_version_bytes = 64;
 
 std::optional<EngineJson> read_json(const fs::path& path) {
@@ -117,15 +118,19 @@ Error unknown(std::string_view executor, std::span<const Engine> all) {
         .at("/executor");
 }
 
+bool can_run(std::span<const Engine> all, Language language) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Engine& one) { return one.is_available() && one.speaks(language); });
+}
+
 /// Why there is none, and what runs now.
 Error none_for(Language language, std::span<const Engine> all) {
     std::string text = "No executor for " + std::string(to_string(language)) + " is available here";
     const auto first =
         std::find_if(all.begin(), all.end(), [&](const Engine& one) { return one.speaks(language); });
-    text += first == all.end() ? "." : ": " + first->reason + ", then start the server again.";
+    text += first == all.end() ? "." : ": " + first->reason + ".";
     for (const Language other : {Language::javascript, Language::python})
-        if (std::any_of(all.begin(), all.end(),
-                        [&](const Engine& one) { return one.is_available() && one.speaks(other); }))
+        if (can_run(all, other))
             text += " `\"language\":\"" + std::string(to_string(other)) + "\"` runs now.";
     return Error(Errc::executor_unavailable, text + " GET /v1/executors says more.");
 }
@@ -145,7 +150,7 @@ std::string_view to_string(Language language) noexcept {
 }
 
 std::optional<Language> parse_language(std::string_view word) noexcept {
-    for (const Language language : {Language::javascript, Language::typescript, Language::python}) {
+    for (const Language language : k_languages) {
         if (word == to_string(language))
             return language;
     }
@@ -216,6 +221,32 @@ base::Result<const Engine*> Engines::choose(std::string_view executor,
     if (!found->is_available())
         return found->unavailability();
     return &*found;
+}
+
+std::vector<Language> Engines::languages() const {
+    std::vector<Language> found;
+    std::copy_if(k_languages.begin(), k_languages.end(), std::back_inserter(found),
+                 [this](Language language) { return can_run(all_, language); });
+    return found;
+}
+
+bool Engines::is_incomplete() const noexcept {
+    return !stale_runner_.empty() ||
+           std::any_of(all_.begin(), all_.end(), [](const Engine& one) { return !one.is_available(); });
+}
+
+bool Engines::renew(const Engines& fresh, const std::function<bool(const Engine&)>& may) {
+    bool has_more = false;
+    for (Engine& engine : all_) {
+        const auto now = std::find_if(fresh.all_.begin(), fresh.all_.end(),
+                                      [&](const Engine& one) { return one.name == engine.name; });
+        if (now == fresh.all_.end() || !may(engine))
+            continue;
+        has_more |= now->is_available() && !engine.is_available();
+        engine = *now;
+    }
+    stale_runner_ = fresh.stale_runner_;
+    return has_more;
 }
 
 void Engines::set_reason(const Engine& engine, std::string reason) {

@@ -1,9 +1,11 @@
-// The engines of code mode that this server knows, and whether each can run programs here: read once, at the
-// start, from the list beside the server's programs and from the folder of packages that scripts/setup
-// --executors fills; what their runners then show is noted. Not here: what an engine does (bridge/runner).
+// The engines of code mode that this server knows, and whether each can run programs here: read at the start
+// from the list beside the server's programs and from the folder of packages that scripts/setup --executors
+// fills, and again while something is missing (executions.hpp); what their runners then show is noted. Not
+// here: what an engine does (bridge/runner).
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,6 +60,13 @@ class Engines {
     /// none. Errors: invalid_field for a name that is none, or an engine that does not speak the language;
     /// executor_unavailable.
     base::Result<const Engine*> choose(std::string_view executor, std::optional<Language>& language) const;
+    /// Those in which a program can run now.
+    std::vector<Language> languages() const;
+    /// Whether an engine cannot run a program here, or has a runner of another version of the server.
+    bool is_incomplete() const noexcept;
+    /// Takes over what `fresh`, read later, says of the engines that `may` is true of. Pointers to engines
+    /// stay valid. True if one can run programs that could not before.
+    bool renew(const Engines& fresh, const std::function<bool(const Engine&)>& may);
     /// Why `engine` of all() cannot run a program now; empty: it can.
     void set_reason(const Engine& engine, std::string reason);
 

@@ -10,11 +10,13 @@ namespace atl::execution {
 using base::Errc;
 using base::Error;
 
-Executions::Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room)
+Executions::Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room,
+                       Look look)
     : context_(context),
       engines_(std::move(engines)),
       settings_(std::move(settings)),
       room_(std::move(room)),
+      look_(std::move(look)),
       places_({"programs",
                "programs that run",
                "A program that has ended gives its place to one that waits.",
@@ -34,6 +36,37 @@ Executions::~Executions() {
     context_.timers.cancel(timer_);
     for (const auto& [engine, rest] : rests_)
         context_.timers.cancel(rest);
+}
+
+const Engines& Executions::engines_now() {
+    look_again();
+    return engines_;
+}
+
+base::Result<const Engine*> Executions::choose(std::string_view executor, std::optional<Language>& language) {
+    auto engine = engines_.choose(executor, language);
+    if (!engine && engine.error().code() == Errc::executor_unavailable && look_again())
+        return engines_.choose(executor, language);
+    return engine;
+}
+
+// The operator may have installed engines meanwhile. Looking reads some small files in the loop, as the start
+// did, so it is rare, however many ask.
+bool Executions::look_again() {
+    const base::SteadyTime now = context_.clock.steady_now();
+    if (!look_ || now < look_at_ || !engines_.is_incomplete())
+        return false;
+    look_at_ = now + base::k_engine_look_pause;
+    const auto fresh = look_();
+    // One that ended at its start has its package, and its time to rest.
+    const auto may = [this](const Engine& engine) {
+        const auto rest = rests_.find(&engine);
+        return rest == rests_.end() || rest->second == 0;
+    };
+    if (!fresh || !engines_.renew(*fresh, may))
+        return false;
+    pool_.extend(engines_);
+    return true;
 }
 
 base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest request) {

@@ -42,13 +42,22 @@ class Executions {
     /// shutting_down, storage_failed.
     using Room = std::function<base::Result<void>(const sandbox::Demand&)>;
 
-    /// What `context` names outlives this.
-    Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room);
+    /// Reads the engines of this host once more, as Engines::read().
+    using Look = std::function<base::Result<Engines>()>;
+
+    /// What `context` names outlives this. Without `look` the engines stay as they are.
+    Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room,
+               Look look = nullptr);
     ~Executions();
     Executions(const Executions&) = delete;
     Executions& operator=(const Executions&) = delete;
 
     const Engines& engines() const noexcept { return engines_; }
+    /// The same, and where one is missing the host is looked at again, once in base::k_engine_look_pause at
+    /// most.
+    const Engines& engines_now();
+    /// As Engines::choose(); one that is not available is looked for in the same way.
+    base::Result<const Engine*> choose(std::string_view executor, std::optional<Language>& language);
     const ExecutionSettings& settings() const noexcept { return settings_; }
 
     /// Puts a run into the line of its user. It may be refused later, when its turn comes
@@ -85,6 +94,8 @@ class Executions {
     /// Its turn has come.
     void admit(const std::shared_ptr<Execution>& execution);
     bool start_pooled(Execution& execution);
+    /// True if a program can run on an engine on which none could before.
+    bool look_again();
     /// An engine in place of one that became unavailable. Errors: executor_unavailable.
     base::Result<void> choose_again(Execution& execution);
     void on_ended(Execution& execution);
@@ -105,6 +116,8 @@ class Executions {
     std::map<const Engine*, base::TimerId> rests_;  // of those that ended before they were ready
     const ExecutionSettings settings_;
     Room room_;
+    Look look_;
+    base::SteadyTime look_at_{};  // not before
     base::Budget places_;
     FairQueue queue_;
     RunnerPool pool_;

@@ -89,10 +89,14 @@ class RunnerPool::Waiting final : public ProgramObserver,
     base::TimerId timer_ = 0;
 };
 
-RunnerPool::RunnerPool(Ports ports, const Engines& engines, const std::vector<RunnerPoolSize>& sizes,
+RunnerPool::RunnerPool(Ports ports, const Engines& engines, std::vector<RunnerPoolSize> sizes,
                        sandbox::Limits limits)
-    : ports_(std::move(ports)), limits_(limits) {
-    for (const RunnerPoolSize& size : sizes) {
+    : ports_(std::move(ports)), sizes_(std::move(sizes)), limits_(limits) {
+    add_shelves(engines);
+}
+
+void RunnerPool::add_shelves(const Engines& engines) {
+    for (const RunnerPoolSize& size : sizes_) {
         std::optional<Language> language;
         const auto engine = engines.choose(size.executor, language);
         if (!engine) {
@@ -130,6 +134,11 @@ RunnerPool::~RunnerPool() {
 }
 
 void RunnerPool::open() {
+    arm(base::Millis{0});
+}
+
+void RunnerPool::extend(const Engines& engines) {
+    add_shelves(engines);
     arm(base::Millis{0});
 }
 

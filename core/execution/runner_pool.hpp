@@ -59,7 +59,7 @@ class RunnerPool {
 
     /// Engines outlive the pool. An unknown or unavailable engine has no pool; one that is named twice has
     /// the larger.
-    RunnerPool(Ports ports, const Engines& engines, const std::vector<RunnerPoolSize>& sizes,
+    RunnerPool(Ports ports, const Engines& engines, std::vector<RunnerPoolSize> sizes,
                sandbox::Limits limits);
     ~RunnerPool();
     RunnerPool(const RunnerPool&) = delete;
@@ -67,6 +67,8 @@ class RunnerPool {
 
     /// Begins to start those that do not wait for a first run.
     void open();
+    /// More of the engines are available: those of the sizes have their pools from now on, too.
+    void extend(const Engines& engines);
     /// A run on this engine begins.
     void note_run(const Engine& engine);
     /// Whether take() would give one.
@@ -102,6 +104,7 @@ class RunnerPool {
     };
 
     Shelf* shelf_of(const Engine& engine) const;
+    void add_shelves(const Engines& engines);
     void arm(base::Millis pause);
     void start_next();
     void start_one(Shelf& shelf);
@@ -114,6 +117,7 @@ class RunnerPool {
     void remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> free = nullptr);
 
     Ports ports_;
+    const std::vector<RunnerPoolSize> sizes_;
     const sandbox::Limits limits_;
     std::vector<std::unique_ptr<Shelf>> shelves_;
     base::TimerId timer_ = 0;

@@ -52,7 +52,7 @@ Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, co
         return claimed.error();
     request.holder =
         request.user_id ? base::ShareHolder::user(*request.user_id) : holder_of(context.principal);
-    const auto engine = api.executions->engines().choose(form.executor, form.language);
+    const auto engine = api.executions->choose(form.executor, form.language);
     if (engine.has_error())
         return engine.error();
     request.engine = *engine;
@@ -392,7 +392,7 @@ Task<Result<Response>> async_list_executors(Api& api, RequestContext&) {
     std::string out;
     base::JsonWriter json(out);
     json.begin_object().key("executors").begin_array();
-    for (const execution::Engine& engine : api.executions->engines().all()) {
+    for (const execution::Engine& engine : api.executions->engines_now().all()) {
         json.begin_object();
         json.key("name").string(engine.name);
         json.key("available").raw(engine.is_available() ? "true" : "false");

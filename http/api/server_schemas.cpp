@@ -154,6 +154,7 @@ void add_server_schemas(Schema& out) {
              {"defaultAgent", "The agent of a conversation that names none.", text()},
              {"console", "What the web console of this build has.", ref("ConsoleParts")},
              {"networks", "The networks that a request may ask for.", list_of(ref("Network"))},
+             {"codeMode", "The languages in which programs of code mode can run now.", list_of(text())},
              {"enforcement", "What enforces limits on this host.", ref("Enforcement")},
              {"notEnforced", "Limits that this host does not enforce, each with the reason.",
               std::move(gaps)},

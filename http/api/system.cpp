@@ -1,6 +1,7 @@
 // Routes that tell of the server itself.
 #include "core/base/clock.hpp"
 #include "core/base/json_writer.hpp"
+#include "core/execution/executions.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/views.hpp"
@@ -149,6 +150,12 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     json.key("networks").begin_array();
     for (const auto& network : api.system.networks)
         json.string(network);
+    json.end_array();
+    json.key("codeMode").begin_array();
+    if (api.executions != nullptr) {
+        for (const auto language : api.executions->engines_now().languages())
+            json.string(to_string(language));
+    }
     json.end_array();
     write_enforcement(json.key("enforcement"), api.system.enforcement());
     json.key("notEnforced").begin_object();

@@ -124,7 +124,7 @@ async function read(code, language) {
 export async function prepare(code, language) {
     const fenced = FENCE.exec(code);
     if (fenced) code = `${fenced[1].replace(/[^\n]/g, '')}\n${fenced[2]}`;
-    if (code.startsWith('#!')) code = `//${code.slice(2)}`;
+    code = code.replace(/^(\s*)#!/, '$1//');
     let tree;
     let returns = false;
     const imports = [];

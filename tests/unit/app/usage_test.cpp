@@ -56,6 +56,17 @@ TEST_CASE(
     CHECK_FALSE(has(usage_text(facts), "#key"));
 }
 
+TEST_CASE("The languages of code mode are printed, and how to get JavaScript where it is missing") {
+    using atl::execution::Language;
+    UsageFacts facts{{"127.0.0.1:1"}, "/data", "/data/api-key", "k", Scheme::http};
+    facts.languages = {Language::python};
+    CHECK(has(usage_text(facts), "  code mode       python (JavaScript: scripts/setup --executors)\n"));
+    facts.languages = {Language::javascript, Language::typescript, Language::python};
+    CHECK(has(usage_text(facts), "  code mode       javascript, typescript, python\n"));
+    facts.languages.clear();
+    CHECK(has(usage_text(facts), "  code mode       none (GET /v1/executors says why)\n"));
+}
+
 TEST_CASE("A path that a shell would split or change is quoted in the commands, and no other") {
     UsageFacts facts{
         {"unix:/srv/my data/http.sock"}, "/srv/my data", "/srv/my data/api-key", "k", Scheme::http};

@@ -120,9 +120,11 @@ TEST_CASE("auto takes the first that is available, and a name takes that engine 
     CHECK(engines.choose("auto", typescript).error().code() == base::Errc::executor_unavailable);
     const Engines fresh({engine_of("container", Language::javascript, "not there: run setup"),
                          engine_of("python", Language::python)});
+    CHECK(fresh.languages() == std::vector{Language::python});
+    CHECK(fresh.is_incomplete());
     std::optional<Language> first;
     CHECK(fresh.choose("auto", first).error().detail() ==
-          "No executor for javascript is available here: not there: run setup, then start the server again. "
+          "No executor for javascript is available here: not there: run setup. "
           "`\"language\":\"python\"` runs now. GET /v1/executors says more.");
 }
 

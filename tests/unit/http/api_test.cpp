@@ -43,6 +43,7 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
     const auto system = server.call_json("GET", "/v1/system");
     CHECK(system["version"] == "1.2.3");
     CHECK(system["bubblewrap"] == "0.8.0");
+    CHECK(system["codeMode"] == json::array());
     CHECK(system["agents"] == json({"shell", "echo"}));
     CHECK(system["capacity"]["maxSandboxes"] == 2);
     CHECK(system["capacity"]["maxMemoryMb"] == nullptr);
