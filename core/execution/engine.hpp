@@ -60,9 +60,9 @@ class Engines {
     /// none. Errors: invalid_field for a name that is none, or an engine that does not speak the language;
     /// executor_unavailable.
     base::Result<const Engine*> choose(std::string_view executor, std::optional<Language>& language) const;
-    /// Those in which a program can run now.
+    /// The languages in which a program can run now.
     std::vector<Language> languages() const;
-    /// Whether an engine cannot run a program here, or has a runner of another version of the server.
+    /// True if an engine cannot run a program here, or has a runner of another version of the server.
     bool is_incomplete() const noexcept;
     /// Takes over what `fresh`, read later, says of the engines that `may` is true of. Pointers to engines
     /// stay valid. True if one can run programs that could not before.

@@ -58,7 +58,7 @@ bool Executions::look_again() {
         return false;
     look_at_ = now + base::k_engine_look_pause;
     const auto fresh = look_();
-    // One that ended at its start has its package, and its time to rest.
+    // An engine that ended at its start has its package, and its time to rest.
     const auto may = [this](const Engine& engine) {
         const auto rest = rests_.find(&engine);
         return rest == rests_.end() || rest->second == 0;

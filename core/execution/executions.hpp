@@ -45,7 +45,7 @@ class Executions {
     /// Reads the engines of this host once more, as Engines::read().
     using Look = std::function<base::Result<Engines>()>;
 
-    /// What `context` names outlives this. Without `look` the engines stay as they are.
+    /// All that `context` names outlives this. Without `look` the engines stay as they are.
     Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room,
                Look look = nullptr);
     ~Executions();
@@ -56,7 +56,7 @@ class Executions {
     /// The same, and where one is missing the host is looked at again, once in base::k_engine_look_pause at
     /// most.
     const Engines& engines_now();
-    /// As Engines::choose(); one that is not available is looked for in the same way.
+    /// Does what Engines::choose() does; an engine that is not available is looked for in the same way.
     base::Result<const Engine*> choose(std::string_view executor, std::optional<Language>& language);
     const ExecutionSettings& settings() const noexcept { return settings_; }
 

@@ -23,7 +23,7 @@ base::Task<base::Result<Response>> async_preflight(RequestContext&) {
     co_return response;
 }
 
-// What is asked for may be asked: the request itself is refused, in an answer that its page can read.
+// All that is asked for may be asked: the request itself is refused, in an answer that its page can read.
 base::Task<base::Result<Response>> async_refused_preflight(RequestContext& context) {
     Response response;
     response.status = 204;
@@ -48,7 +48,8 @@ bool asks_before(const Request& request) {
     return request.method == Method::options && request.has_header(k_wanted_method);
 }
 
-// As browsers send it (WHATWG HTML, section 7.1.1), of any scheme; "null" is every sandboxed page.
+// True for an origin as browsers send it (WHATWG HTML, section 7.1.1), of any scheme; "null" is every
+// sandboxed page.
 bool is_origin_of_page(std::string_view origin) {
     return origin == "null" || origin.find("://") != std::string_view::npos;
 }

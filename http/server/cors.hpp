@@ -15,14 +15,14 @@ namespace atl::http {
 /// Whether the request is a preflight from an allowed origin: it has no key and goes to no route.
 bool is_preflight(const Request& request, const std::vector<std::string>& allowed);
 
-/// Whether the request, of an origin that was refused, is the preflight of another one.
+/// True for the preflight of a page whose origin is refused. Precondition: it is.
 bool is_refused_preflight(const Request& request);
 
 /// What a preflight gets: 204, and which methods and fields a request may have.
 const Route& preflight_route();
 
-/// What a refused preflight gets: 204 and all that it asks for, or no browser would send the request whose
-/// answer says why.
+/// Answers a refused preflight with 204 and all that it asks for. Else no browser would send the request
+/// itself, whose answer says why.
 const Route& refused_preflight_route();
 
 /// Adds what a response to `request` says of origins. That is nothing if none is allowed, but for a response

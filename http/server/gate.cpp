@@ -49,7 +49,7 @@ Error wrong_scope(Scope scope, Scope needed) {
                                         "`.");
 }
 
-/// Whether the request opens a WebSocket that there is, so that its client would read a close frame.
+/// True if the request opens a WebSocket that there is: its client would read a close frame.
 bool opens_websocket(const Router::Match& match, const Request& request) {
     return match.route != nullptr && match.route->opens == Opens::websocket &&
            check_handshake(request).has_value();

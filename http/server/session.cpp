@@ -386,7 +386,7 @@ void Session::count(const RequestContext& context, const Response& response, Ori
 void Session::log_request(const RequestContext& context, const Response& response, Origin origin) const {
     // Refusals of a limit fill no log: LimitLog tells of them.
     const unsigned status = response.status;
-    // What is refused is not always told by its status: a close frame, or the answer to a preflight.
+    // The status does not tell each refusal: a close frame and the answer to a preflight are refusals, too.
     const bool is_refused = status >= 400 || !response.problem_code.empty();
     const bool failed = is_refused && status != k_too_many_requests && origin == Origin::here;
     const bool told = failed || state_.settings.access_log == AccessLog::all;

@@ -116,7 +116,7 @@ TEST_CASE("a page of another origin reads why it is refused, and nothing else") 
             CHECK_FALSE(has_cors(rebound));
         }
     }
-    // What is no origin is not sent back.
+    // A text that is no origin is not sent back.
     auto client = server.client();
     for (const char* origin : {"*", ""}) {
         for (const auto& answer : {client.request("OPTIONS", "/echo", "", preflight(origin)),

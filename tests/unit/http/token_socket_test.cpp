@@ -213,7 +213,7 @@ TEST_CASE("A page of an origin that is not allowed gets 4403, whatever it may op
     CHECK(server.connections() == 6);
     server.advance(2s);
     CHECK(server.connections() == 0);
-    // What is no handshake of a WebSocket gets the refusal as a response.
+    // A request that is no handshake of a WebSocket gets the refusal as a response.
     std::string broken = token_handshake(target(good), k_foreign);
     broken.replace(broken.find("Sec-WebSocket-Version: 13"), 25, "Sec-WebSocket-Version: 12");
     CHECK(problem_in(ask(broken)) == "403 origin_not_allowed");
