@@ -101,7 +101,7 @@ TEST_CASE("An engine that is installed while the server runs is found by the nex
 }
 
 TEST_CASE("A list of the engines finds what was installed, and starts the runners that were asked for") {
-    Lab lab({{"auto", 1, execution::RunnerPoolSize::From::start}});
+    Lab lab(std::vector<execution::RunnerPoolSize>{{"auto", 1, execution::RunnerPoolSize::From::start}});
     lab.pass(base::Millis{1000});
     CHECK(lab.programs.living.empty());
     lab.install();

@@ -97,7 +97,7 @@ TEST_CASE("a page of another origin reads why it is refused, and nothing else") 
                 CHECK(before.header("access-control-allow-headers") == "authorization,content-type");
                 CHECK(before.header("access-control-allow-credentials").empty());
                 CHECK(before.header("vary") == "Origin");
-                for (const char* path : {"/hello", "/no/such/route"}) {
+                for (const char* path : {"/hello", "/stream", "/no/such/route"}) {
                     const auto answer = page->request("GET", path, "", {{"Origin", origin}});
                     CHECK(answer.status == 403);
                     CHECK(answer.header("access-control-allow-origin") == origin);
