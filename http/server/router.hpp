@@ -30,8 +30,8 @@ enum class Auth : std::uint8_t { required, open, token_or_key };
 enum class UserKeys : std::uint8_t { refused, allowed };
 
 /// Says what the route makes of the connection. websocket: a client whose token is bad, or whose origin is
-/// not allowed, gets the WebSocket and a close frame that says so, since a browser's page reads no status of a
-/// refused handshake.
+/// not allowed, gets the WebSocket and a close frame that says so, since a browser's page reads no status of
+/// a refused handshake.
 enum class Opens : std::uint8_t { response, websocket };
 
 struct QueryParameter {

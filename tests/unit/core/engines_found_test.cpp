@@ -27,13 +27,14 @@ struct Lab {
     explicit Lab(std::vector<execution::RunnerPoolSize> pools = {})
         : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
                     settings_with_room()),
-          executions({budgets.results, world.clock, world.timers, sandboxes, programs}, Engines(host),
-                     {512, {}, std::move(pools)},
-                     [this](const sandbox::Demand& demand) { return sandboxes.room_for(demand); },
-                     [this]() -> base::Result<Engines> {
-                         ++looks;
-                         return Engines(host);
-                     }) {
+          executions(
+              {budgets.results, world.clock, world.timers, sandboxes, programs}, Engines(host),
+              {512, {}, std::move(pools)},
+              [this](const sandbox::Demand& demand) { return sandboxes.room_for(demand); },
+              [this]() -> base::Result<Engines> {
+                  ++looks;
+                  return Engines(host);
+              }) {
         executions.open_pool();
     }
     ~Lab() { pass(base::Millis{0}); }

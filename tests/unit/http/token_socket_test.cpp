@@ -196,9 +196,11 @@ TEST_CASE("A page of an origin that is not allowed gets 4403, whatever it may op
     const std::string shell = server.token_for(k_id, 60s, http::Scope::terminal);
     const std::string key = std::string("X-API-Key: ") + k_test_key + "\r\n";
     const std::string of_shell = "/things/" + k_id + "/shell?token=" + shell;
-    for (const auto& [path, fields] :
-         {std::pair{target(good), std::string()}, {target("x"), std::string()}, {of_shell, std::string()},
-          {"/things/" + k_id + "/ws", std::string()}, {"/things/" + k_id + "/ws", key}}) {
+    for (const auto& [path, fields] : {std::pair{target(good), std::string()},
+                                       {target("x"), std::string()},
+                                       {of_shell, std::string()},
+                                       {"/things/" + k_id + "/ws", std::string()},
+                                       {"/things/" + k_id + "/ws", key}}) {
         const auto closed = closed_in(ask(token_handshake(path, fields + k_foreign)));
         CHECK(closed.frame.close_code() == 4403);
         CHECK(closed.reason["code"] == "origin_not_allowed");
