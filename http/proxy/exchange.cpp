@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/limits.hpp"
 #include "http/server/server_state.hpp"
 #include "http/wire/text.hpp"
 
@@ -60,7 +59,7 @@ Exchange::Exchange(std::shared_ptr<UpstreamPort> port, ProxiedHost host, Refusal
       host_(std::move(host)),
       refuse_(std::move(refuse)),
       deadlines_(deadlines),
-      answer_(base::k_max_header_bytes) {}
+      answer_(base::k_max_answer_head_bytes) {}
 
 Exchange::~Exchange() = default;
 

@@ -177,7 +177,7 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
     const bool wants_all = host.clears_site_data && host.clears_site_data();
     out.reserve(k_usual_head_bytes);
     out.append(request.method_text).append(" ").append(request.path);
-    if (!request.query.empty())
+    if (request.has_query)
         out.append("?").append(request.query);
     out.append(" HTTP/1.1\r\nHost: localhost:").append(std::to_string(host.port)).append("\r\n");
     bool tells_public_host = true;

@@ -1,5 +1,5 @@
 // What the parsers of requests and of responses share: the text of one message's head and trailers, kept
-// while it is parsed, and the checks of lines on which both stand. Pure. Internal to the parsers.
+// while it is parsed. Pure. Internal to the parsers.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,12 @@
 
 namespace atl::http {
 
-/// The shortest end of a chunked body, "0\r\n\r\n": at every point of one at least this much is still to
-/// come, and Beast asserts that it does once it has seen the last chunk's size.
-inline constexpr std::size_t k_least_chunked_rest_bytes = 5;
-
-/// Whether the field `name` goes on in another line (obs-fold). RFC 9112 section 5.2: Beast takes it and
-/// makes it a space; others may see two fields or none. `input` is what Beast parses, `name` a view into it:
-/// it has looked at the byte behind the line's end to decide this.
-inline bool is_folded(std::string_view input, std::string_view name) {
-    const auto begin = static_cast<std::size_t>(name.data() + name.size() - input.data());
-    const auto line_end = input.find("\r\n", begin);
-    const auto next = line_end == std::string_view::npos ? "" : input.substr(line_end + 2, 1);
-    return next == " " || next == "\t";
+/// Empties `text` and frees its memory, but for what the next message is likely to need.
+inline void clear_text(std::string& text) {
+    constexpr std::size_t k_kept_bytes = 4096;
+    if (text.capacity() > k_kept_bytes)
+        std::string().swap(text);
+    text.clear();
 }
 
 class FieldArena {
@@ -61,10 +55,7 @@ class FieldArena {
     }
     /// Frees the memory, but for what the next message is likely to need.
     void clear() {
-        constexpr std::size_t k_kept_bytes = 4096;
-        if (text_.capacity() > k_kept_bytes)
-            std::string().swap(text_);
-        text_.clear();
+        clear_text(text_);
         fields_.clear();
         trailers_.clear();
     }

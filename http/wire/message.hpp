@@ -36,6 +36,7 @@ struct Request {
     unsigned version = 11;         // 10 or 11
     std::string_view path;       // as sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS
     std::string_view query;      // without the '?'
+    bool has_query = false;      // a '?' follows the path, perhaps with nothing behind it
     std::string_view authority;  // of the target in absolute form, else of the Host field; may be empty
     std::vector<HeaderField> fields;
     std::vector<HeaderField> trailers;  // behind a chunked body that is streamed, once it has ended

@@ -19,6 +19,20 @@ using base::Error;
 using boost::beast::string_view;
 using ErrorCode = boost::beast::error_code;
 
+// The shortest end of a chunked body, "0\r\n\r\n": at every point of one at least this much is still to
+// come, and Beast asserts that it does once it has seen the last chunk's size.
+constexpr std::size_t k_least_chunked_rest_bytes = 5;
+
+// Whether the field `name` goes on in another line (obs-fold). RFC 9112 section 5.2: Beast takes it and
+// makes it a space; others may see two fields or none. `input` is what Beast parses, `name` a view into it:
+// it has looked at the byte behind the line's end to decide this.
+bool is_folded(std::string_view input, std::string_view name) {
+    const auto begin = static_cast<std::size_t>(name.data() + name.size() - input.data());
+    const auto line_end = input.find("\r\n", begin);
+    const auto next = line_end == std::string_view::npos ? "" : input.substr(line_end + 2, 1);
+    return next == " " || next == "\t";
+}
+
 std::string_view std_view(string_view text) {
     return {text.data(), text.size()};
 }
@@ -266,7 +280,8 @@ class RequestParser::Sink {
     // `rest` is empty or the query with its '?'.
     void split_path(std::string_view path, std::string_view rest) {
         request.path = path;
-        request.query = rest.substr(std::min<std::size_t>(1, rest.size()));
+        request.has_query = !rest.empty();
+        request.query = rest.substr(request.has_query ? 1 : 0);
     }
 };
 

@@ -1,254 +1,305 @@
 #include "http/wire/response_parser.hpp"
 
-#include <algorithm>
-#include <boost/asio/buffer.hpp>
-#include <boost/beast/http/basic_parser.hpp>
-#include <boost/beast/http/error.hpp>
+#include <fmt/format.h>
 
-#include "http/wire/field_arena.hpp"
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/base/preview_times.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
 namespace {
 
-namespace beast_http = boost::beast::http;
 using base::Errc;
 using base::Error;
-using boost::beast::string_view;
-using ErrorCode = boost::beast::error_code;
+using namespace std::string_view_literals;
 
-std::string_view response_view(string_view text) {
-    return {text.data(), text.size()};
+constexpr std::string_view k_version = "HTTP/1."sv;
+constexpr std::size_t k_least_status_line_bytes = "HTTP/1.1 200"sv.size();
+
+Error not_http(std::string_view why) {
+    return {Errc::upstream_failed,
+            "What answers inside the sandbox does not speak HTTP/1.1: " + std::string(why) + "."};
 }
 
-Error bad_upstream(std::string_view why) {
+Error uncertain(std::string_view why) {
     return {Errc::upstream_failed,
-            "What answers inside the sandbox does not speak HTTP/1.1: " + std::string(why)};
+            "The answer from inside the sandbox can be read in more than one way, and so goes no further: " +
+                std::string(why) + "."};
+}
+
+Error too_much(std::string_view of, std::string_view most) {
+    return {Errc::upstream_failed,
+            fmt::format(
+                "The answer from inside the sandbox has {}more than {}, the most that a preview passes on.",
+                of, most)};
+}
+
+// The characters of RFC 9110 section 5.6.2.
+bool is_field_name(std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               "!#$%&'*+-.^_`|~"sv.find(c) != std::string_view::npos;
+    });
+}
+
+// The characters of a field's value, of a reason and of a chunk's extension, with those of other alphabets.
+bool is_line_text(std::string_view text) {
+    return std::ranges::all_of(text, [](unsigned char c) { return (c >= ' ' && c != 0x7f) || c == '\t'; });
 }
 
 }  // namespace
 
-// Receives the elements that Beast's parser finds. A refusal of ours is kept in `refusal`, and Beast gets
-// bad_value.
-class ResponseParser::Sink {
-  public:
-    // Beast's parser cannot be used twice, so it is made anew for each message.
-    class Parser final : public beast_http::basic_parser<false> {
-      public:
-        explicit Parser(Sink& sink) : sink_(sink) {}
-
-      private:
-        void on_request_impl(beast_http::verb, string_view, string_view, int, ErrorCode&) override {}
-        void on_response_impl(int status, string_view reason, int version, ErrorCode&) override {
-            sink_.status = static_cast<unsigned>(status);
-            sink_.version = version;
-            sink_.reason_at = sink_.arena.keep(response_view(reason));
-        }
-        void on_field_impl(beast_http::field field, string_view name, string_view value,
-                           ErrorCode& ec) override {
-            sink_.on_field(field, response_view(name), response_view(value), ec);
-        }
-        void on_header_impl(ErrorCode& ec) override { sink_.on_head_end(ec); }
-        void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}
-        std::size_t on_body_impl(string_view bytes, ErrorCode&) override { return sink_.on_body(bytes); }
-        void on_chunk_header_impl(std::uint64_t size, string_view, ErrorCode&) override {
-            sink_.chunk_left = size;
-        }
-        std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, ErrorCode&) override {
-            return sink_.on_body(bytes);
-        }
-        void on_finish_impl(ErrorCode&) override { sink_.on_end(); }
-
-        Sink& sink_;
-    };
-
-    void begin(std::size_t head_limit, bool to_head) {
-        is_to_head = to_head;
-        arena.clear();
-        fields.clear();
-        trailers.clear();
-        refusal.reset();
-        reason_at = {};
-        status = 0;
-        lengths = codings = 0;
-        head_bytes = 0;
-        body_bytes = chunk_left = 0;
-        body = nullptr;
-        parser.emplace(*this);
-        parser->header_limit(static_cast<std::uint32_t>(head_limit));
-        parser->body_limit(boost::none);
-        parser->eager(false);
-        parser->skip(to_head);
-    }
-
-    std::optional<Parser> parser;
-    FieldArena arena;
-    std::vector<HeaderField> fields;
-    std::vector<HeaderField> trailers;
-    std::optional<std::string> refusal;
-    FieldArena::Piece reason_at;
-    BodyEnd body_end = BodyEnd::none;
-    bool is_to_head = false;
-    unsigned status = 0;
-    int version = 11;
-    std::size_t head_bytes = 0;
-    std::uint64_t body_bytes = 0;  // parsed so far
-    std::uint64_t chunk_left = 0;  // of the chunk that has begun
-    std::string* body = nullptr;   // where body bytes go; null: they are passed on already
-    std::size_t body_room = 0;     // how many may still go there
-    std::string_view input;        // the parser's present input; contains all of the present field
-
-  private:
-    void refuse(ErrorCode& ec, const char* why) {
-        refusal = why;
-        ec = beast_http::error::bad_value;
-    }
-    void on_field(beast_http::field field, std::string_view name, std::string_view value, ErrorCode& ec) {
-        if (is_folded(input, name))
-            return refuse(ec, "a field goes on in another line");
-        if (parser->is_header_done()) {
-            arena.add_trailer(name, value);
-            return;
-        }
-        arena.add_field(name, value);
-        if (field == beast_http::field::content_length && (++lengths > 1 || !parse_decimal(value)))
-            refuse(ec, "Content-Length is not one decimal number");
-        if (field == beast_http::field::transfer_encoding && (++codings > 1 || !iequals(value, "chunked")))
-            refuse(ec, "a transfer coding other than chunked");
-    }
-    void on_head_end(ErrorCode& ec) {
-        arena.show_fields(fields);
-        if (status < 100)
-            return refuse(ec, "a status below 100");
-        if (lengths > 0 && codings > 0)
-            return refuse(ec, "Content-Length together with Transfer-Encoding");
-        if (codings > 0 && version < 11)
-            return refuse(ec, "Transfer-Encoding in HTTP/1.0");
-        // RFC 9112 section 6.3.
-        const bool bodiless = is_to_head || status < 200 || status == 204 || status == 304;
-        body_end = bodiless      ? BodyEnd::none
-                   : codings > 0 ? BodyEnd::chunked
-                   : lengths > 0 ? BodyEnd::length
-                                 : BodyEnd::close;
-    }
-    void on_end() { arena.show_trailers(trailers); }
-    std::size_t on_body(string_view bytes) {
-        const std::size_t count = std::min(bytes.size(), body_room);
-        if (body != nullptr)
-            body->append(bytes.data(), count);
-        body_room -= count;
-        body_bytes += count;
-        chunk_left -= std::min<std::uint64_t>(chunk_left, count);
-        return count;
-    }
-    int lengths = 0;
-    int codings = 0;
-};
-
-ResponseParser::ResponseParser(std::size_t head_bytes)
-    : sink_(std::make_unique<Sink>()), head_bytes_(head_bytes) {
-    begin(false);
-}
-ResponseParser::~ResponseParser() = default;
-ResponseParser::ResponseParser(ResponseParser&&) noexcept = default;
-
 void ResponseParser::begin(bool to_head) {
-    sink_->begin(head_bytes_, to_head);
+    part_ = Part::status_line;
+    clear_text(line_);
+    clear_text(field_);
+    part_bytes_ = 0;
+    arena_.clear();
+    fields_.clear();
+    trailers_.clear();
+    field_count_ = 0;
+    reason_ = {};
+    body_end_ = BodyEnd::none;
+    is_to_head_ = to_head;
+    started_ = is_chunked_ = false;
+    is_http_11_ = true;
+    status_ = 0;
+    length_.reset();
+    data_left_ = 0;
 }
 
 base::Result<std::size_t> ResponseParser::feed_head(std::string_view bytes) {
-    return parse(bytes);
+    return parse(bytes, nullptr, 0);
 }
 
 base::Result<std::size_t> ResponseParser::feed_body(std::string_view bytes, std::string& body,
                                                     std::size_t most_bytes) {
-    sink_->body = &body;
-    sink_->body_room = most_bytes;
-    return parse(bytes);
+    return parse(bytes, &body, most_bytes);
 }
 
 base::Result<std::size_t> ResponseParser::pass_body(std::string_view bytes) {
-    sink_->body = nullptr;
-    sink_->body_room = bytes.size();
-    return parse(bytes);
+    return parse(bytes, nullptr, bytes.size());
 }
 
-std::uint64_t ResponseParser::body_left() const noexcept {
-    return body_end() == BodyEnd::length ? *content_length() - sink_->body_bytes : 0;
-}
-
-base::Result<std::size_t> ResponseParser::parse(std::string_view bytes) {
-    auto& parser = *sink_->parser;
-    const bool in_head = !parser.is_header_done();
-    const auto is_full = [&] { return !in_head && sink_->body_room == 0; };
-    std::size_t used = 0;
-    while (used < bytes.size() && !parser.is_done() && !is_full() && !(in_head && parser.is_header_done())) {
-        const std::string_view rest = bytes.substr(used);
-        // Beast asserts that no less than this follows once it has seen the last chunk's size.
-        if (!in_head && parser.chunked() && sink_->chunk_left == 0 &&
-            rest.size() < k_least_chunked_rest_bytes)
+base::Result<std::size_t> ResponseParser::parse(std::string_view bytes, std::string* body, std::size_t room) {
+    const bool in_head = !head_done();
+    std::string_view rest = bytes;
+    started_ = started_ || !bytes.empty();
+    while (!rest.empty() && !done() && in_head != head_done()) {
+        if (part_ == Part::body || part_ == Part::chunk) {
+            const auto count =
+                static_cast<std::size_t>(std::min<std::uint64_t>(std::min(rest.size(), room), data_left_));
+            if (count == 0)
+                break;
+            if (body != nullptr)
+                body->append(rest.substr(0, count));
+            rest.remove_prefix(count);
+            room -= count;
+            data_left_ -= count;
+            if (data_left_ == 0)
+                part_ = part_ == Part::chunk ? Part::chunk_end : Part::done;
+            continue;
+        }
+        const auto is_whole = read_line(rest);
+        if (is_whole.has_error())
+            return is_whole.error();
+        if (!*is_whole)
             break;
-        sink_->input = rest;
-        ErrorCode ec;
-        const std::uint64_t body_before = sink_->body_bytes;
-        const std::size_t count = parser.put(boost::asio::buffer(rest.data(), rest.size()), ec);
-        used += count;
-        if (in_head)
-            sink_->head_bytes += count;
-        if (ec == beast_http::error::need_more)
-            break;
-        if (ec)
-            return bad_upstream(sink_->refusal ? *sink_->refusal : ec.message());
-        if (!in_head && count - (sink_->body_bytes - body_before) > head_bytes_)
-            return bad_upstream("a chunk's line or the trailers are too long");
+        if (const auto taken = take_line(); taken.has_error())
+            return taken.error();
     }
-    // What is neither consumed nor complete is a line that still grows.
-    const bool growing = in_head ? !parser.is_header_done() : !parser.is_done() && !is_full();
-    if ((in_head ? sink_->head_bytes : 0) + (growing ? bytes.size() - used : 0) > head_bytes_)
-        return bad_upstream("the head, a chunk's line or the trailers are too long");
-    return used;
+    return bytes.size() - rest.size();
+}
+
+// Takes from `bytes` up to the end of the line. True once `line_` is whole, and then without that end.
+base::Result<bool> ResponseParser::read_line(std::string_view& bytes) {
+    const std::size_t end = bytes.find('\n');
+    const bool is_whole = end != std::string_view::npos;
+    const std::size_t count = is_whole ? end + 1 : bytes.size();
+    part_bytes_ += count;
+    if (part_bytes_ > head_bytes_)
+        return too_much(head_done() ? "a chunk's line or trailers of " : "a head of ",
+                        fmt::format("{} KiB", head_bytes_ / 1024));
+    line_ += bytes.substr(0, is_whole ? end : count);
+    bytes.remove_prefix(count);
+    // Another protocol may wait for words of the client, so its first bytes are enough.
+    if (part_ == Part::status_line && k_version.substr(0, line_.size()) != line_.substr(0, k_version.size()))
+        return not_http("its answer does not begin with HTTP/1.1 or HTTP/1.0");
+    if (part_ == Part::chunk_end && !line_.empty() && line_ != "\r")
+        return not_http("a chunk is longer than its line says");
+    if (!is_whole)
+        return false;
+    if (line_.ends_with('\r'))
+        line_.pop_back();
+    if (line_.find_first_of("\r\0"sv) != std::string::npos)
+        return uncertain("a line of it holds a NUL or a bare CR");
+    return true;
+}
+
+base::Result<void> ResponseParser::take_line() {
+    base::Result<void> taken;
+    switch (part_) {
+        case Part::status_line:
+            taken = take_status_line();
+            break;
+        case Part::head:
+        case Part::trailers:
+            taken = take_field_line();
+            break;
+        case Part::chunk_size:
+            taken = take_chunk_size();
+            break;
+        case Part::chunk_end:
+            part_ = Part::chunk_size;
+            part_bytes_ = 0;
+            break;
+        case Part::body:
+        case Part::chunk:
+        case Part::done:
+            break;
+    }
+    line_.clear();
+    return taken;
+}
+
+base::Result<void> ResponseParser::take_status_line() {
+    const std::string_view line = line_;
+    const std::string_view rest = line.substr(std::min(k_least_status_line_bytes, line.size()));
+    const auto status =
+        line.size() < k_least_status_line_bytes ? std::nullopt : parse_decimal(line.substr(9, 3));
+    if (!status || *status < 100 || (line[7] != '0' && line[7] != '1') || line[8] != ' ' ||
+        (!rest.empty() && rest.front() != ' ') || !is_line_text(rest))
+        return not_http("its first line is not one as `HTTP/1.1 200 OK`");
+    status_ = static_cast<unsigned>(*status);
+    is_http_11_ = line[7] == '1';
+    reason_ = arena_.keep(rest.substr(std::min<std::size_t>(1, rest.size())));
+    part_ = Part::head;
+    return {};
+}
+
+// A field is complete when the next line does not go on with it.
+base::Result<void> ResponseParser::take_field_line() {
+    if (line_.starts_with(' ') || line_.starts_with('\t')) {
+        if (field_.find(':') == std::string::npos)
+            return uncertain("a line goes on with a field that has not begun");
+        field_.resize(field_.find_last_not_of(" \t") + 1);
+        field_.append(" ").append(trimmed(line_));
+        return {};
+    }
+    if (auto ended = end_field(); ended.has_error())
+        return ended;
+    if (!line_.empty()) {
+        field_.swap(line_);
+        return {};
+    }
+    if (part_ == Part::head)
+        return end_head();
+    arena_.show_trailers(trailers_);
+    part_ = Part::done;
+    return {};
+}
+
+base::Result<void> ResponseParser::end_field() {
+    if (field_.empty())
+        return {};
+    const std::string_view field = field_;
+    const std::size_t colon = std::min(field.find(':'), field.size());
+    // RFC 9112 section 5.1: a proxy removes the space before the colon.
+    const std::string_view name = trimmed(field.substr(0, colon));
+    const std::string_view value = trimmed(field.substr(std::min(colon + 1, field.size())));
+    if (colon == field.size() || !is_field_name(name) || !is_line_text(value))
+        return not_http("a line of its head or trailers is not one as `Name: value`");
+    if (++field_count_ > base::k_max_answer_fields)
+        return too_much("", fmt::format("{} fields", base::k_max_answer_fields));
+    auto taken = take_framing(name, value);
+    if (part_ == Part::head)
+        arena_.add_field(name, value);
+    else
+        arena_.add_trailer(name, value);
+    field_.clear();
+    return taken;
+}
+
+// RFC 9112 section 6.3.
+base::Result<void> ResponseParser::take_framing(std::string_view name, std::string_view value) {
+    const bool is_length = iequals(name, "Content-Length");
+    const bool is_coding = iequals(name, "Transfer-Encoding");
+    if (part_ == Part::trailers && (is_length || is_coding))
+        return uncertain("its trailers have a Content-Length or a Transfer-Encoding");
+    if (is_coding && (is_chunked_ || !iequals(value, "chunked")))
+        return uncertain("it has another Transfer-Encoding than chunked, given once");
+    is_chunked_ = is_chunked_ || is_coding;
+    for (bool has_more = is_length; has_more;) {
+        has_more = value.find(',') != std::string_view::npos;
+        const auto length = parse_decimal(take_element(value, ','));
+        if (!length)
+            return uncertain("its Content-Length is no decimal number");
+        if (length_ && *length_ != *length)
+            return uncertain("it has two Content-Lengths that differ");
+        length_ = length;
+    }
+    return {};
+}
+
+base::Result<void> ResponseParser::end_head() {
+    arena_.show_fields(fields_);
+    if (length_ && is_chunked_)
+        return uncertain("it has a Content-Length together with a Transfer-Encoding");
+    if (is_chunked_ && !is_http_11_)
+        return uncertain("it has a Transfer-Encoding, and is of HTTP/1.0");
+    // RFC 9112 section 6.3.
+    if (is_to_head_ || status_ < 200 || status_ == 204 || status_ == 304) {
+        part_ = Part::done;
+    } else if (is_chunked_) {
+        body_end_ = BodyEnd::chunked;
+        part_ = Part::chunk_size;
+    } else {
+        body_end_ = length_ ? BodyEnd::length : BodyEnd::close;
+        data_left_ = length_.value_or(std::numeric_limits<std::uint64_t>::max());
+        part_ = data_left_ == 0 ? Part::done : Part::body;
+    }
+    part_bytes_ = 0;
+    clear_text(field_);
+    return {};
+}
+
+base::Result<void> ResponseParser::take_chunk_size() {
+    const std::string_view line = line_;
+    const char* const end = line.data() + line.size();
+    const auto [stop, error] = std::from_chars(line.data(), end, data_left_, 16);
+    const std::string_view rest = trimmed(line.substr(static_cast<std::size_t>(stop - line.data())));
+    if (error != std::errc{} || (!rest.empty() && rest.front() != ';') || !is_line_text(rest))
+        return not_http("the line of a chunk does not begin with its size");
+    part_ = data_left_ == 0 ? Part::trailers : Part::chunk;
+    part_bytes_ = 0;
+    return {};
 }
 
 base::Result<void> ResponseParser::end_input() {
     if (done())
         return {};
-    if (body_end() != BodyEnd::close || !head_done())
-        return bad_upstream("the connection ended before the response was complete");
-    ErrorCode ec;
-    sink_->parser->put_eof(ec);
+    if (body_end_ != BodyEnd::close)
+        return not_http("the connection ended before the answer was complete");
+    part_ = Part::done;
     return {};
 }
 
-bool ResponseParser::started() const noexcept {
-    return sink_->parser->got_some();
-}
-bool ResponseParser::head_done() const noexcept {
-    return sink_->parser->is_header_done();
-}
-bool ResponseParser::done() const noexcept {
-    return sink_->parser->is_done();
-}
-unsigned ResponseParser::status() const noexcept {
-    return sink_->status;
-}
-std::string_view ResponseParser::reason() const noexcept {
-    return sink_->arena.view(sink_->reason_at);
-}
-const std::vector<HeaderField>& ResponseParser::fields() const noexcept {
-    return sink_->fields;
-}
-const std::vector<HeaderField>& ResponseParser::trailers() const noexcept {
-    return sink_->trailers;
-}
-BodyEnd ResponseParser::body_end() const noexcept {
-    return sink_->body_end;
-}
-std::optional<std::uint64_t> ResponseParser::content_length() const noexcept {
-    const auto length = sink_->parser->content_length();
-    return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
-}
 bool ResponseParser::keeps_alive() const noexcept {
-    return sink_->parser->keep_alive();
+    bool says_close = false;
+    bool says_keep = false;
+    for (const auto& [name, value] : fields_) {
+        if (!iequals(name, "Connection"))
+            continue;
+        for (std::string_view list = value; !list.empty();) {
+            const std::string_view option = take_element(list, ',');
+            says_close = says_close || iequals(option, "close");
+            says_keep = says_keep || iequals(option, "keep-alive");
+        }
+    }
+    return body_end_ != BodyEnd::close && !says_close && (is_http_11_ || says_keep);
 }
 
 }  // namespace atl::http

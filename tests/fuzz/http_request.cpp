@@ -16,7 +16,8 @@ namespace {
 constexpr http::ParserLimits k_limits{512, 64};
 
 struct Seen {
-    std::string method, path, query, authority, body;
+    std::string method, path, authority, body;
+    std::string query;  // with its '?'
     std::vector<std::pair<std::string, std::string>> fields;
     std::size_t size = 0;  // of all its bytes
     bool keep_alive = false;
@@ -33,7 +34,7 @@ Seen seen_of(const http::RequestParser& parser, std::size_t size) {
     Seen seen;
     seen.method = to_string(request.method);
     seen.path = request.path;
-    seen.query = request.query;
+    seen.query = (request.has_query ? "?" : "") + std::string(request.query);
     seen.authority = request.authority;
     seen.body = request.body;
     for (const auto& [name, value] : request.fields)
@@ -137,9 +138,9 @@ class Reference {
         require(!target.empty() && target.find(' ') == std::string_view::npos, "a target without spaces");
         const auto version = request_line.substr(target_end + 1);
         require(version == "HTTP/1.1" || version == "HTTP/1.0", "a version that is known");
-        const auto path = seen.query.empty() ? seen.path : seen.path + '?' + seen.query;
-        const bool is_same = target.ends_with(path) || (seen.query.empty() && target.ends_with(path + '?'));
-        require(is_same || seen.path == "/", "the path is the target's");
+        require(
+            target.ends_with(seen.path + seen.query) || (seen.path == "/" && target.ends_with(seen.query)),
+            "path and query are the target's");
         check_fields(seen);
         std::string body;
         if (lengths_ == 1)
@@ -229,7 +230,7 @@ bool is_framing(std::string_view name) {
 
 void check_again(const Seen& seen) {
     std::string bytes = (seen.method.empty() ? "OTHER" : seen.method) + ' ' + seen.path;
-    bytes += (seen.query.empty() ? "" : "?" + seen.query) + " HTTP/1.1\r\n";
+    bytes += seen.query + " HTTP/1.1\r\n";
     std::size_t fields = 0;
     bool has_host = false;
     for (const auto& [name, value] : seen.fields) {

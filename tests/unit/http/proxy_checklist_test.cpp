@@ -134,6 +134,59 @@ TEST_CASE("proxy: a request that two readers could understand differently reache
     CHECK(client->input_ended());
 }
 
+TEST_CASE("proxy: the target of a request arrives byte by byte as it was sent") {
+    const std::string target =
+        GENERATE("/", "/?", "/x?", "/x??", "/?a=b?", "//", "//x//?", "/a/../b/./", "/%2F%2f%zz%", "/a%23?%3F",
+                 "/a;b=c?d=e;f", "/a?b=/../c", "/<>\"^`{|}\\");
+    CAPTURE(target);
+    ProxyLab lab;
+    const Asked asked(lab, "GET " + target + " HTTP/1.1\r\nHost: p.example\r\n\r\n");
+    CHECK(asked.head.starts_with("GET " + target + " HTTP/1.1\r\n"));
+    const Asked absolute(lab, "GET http://p.example" + target + " HTTP/1.1\r\nHost: p.example\r\n\r\n");
+    CHECK(absolute.head.starts_with("GET " + target + " HTTP/1.1\r\n"));
+}
+
+TEST_CASE("proxy: an answer in a form that browsers read goes on in the form of the standard") {
+    const auto [answer, expected] = GENERATE(table<std::string, std::string>({
+        {"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", "200 \r\nContent-Length: 2\r\n\r\nok"},
+        {"HTTP/1.1 200 OK\nA: b\nContent-Length: 2\n\nok", "200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\nok"},
+        {"HTTP/1.1 200 OK\r\nA: b,\r\n  c\r\nContent-Length: 2\r\n\r\nok",
+         "200 OK\r\nA: b, c\r\nContent-Length: 2\r\n\r\nok"},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+         "200 OK\r\nContent-Length: 2\r\n\r\nok"},
+        {"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nok\n0\nA: b\n\n",
+         "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\n\r\n"},
+    }));
+    CAPTURE(answer);
+    ProxyLab lab;
+    const Asked asked(lab, get(""));
+    lab.send(lab.upstream(), answer);
+    CHECK(lab.take(*asked.client) == "HTTP/1.1 " + expected);
+    CHECK(lab.previews.port->has_kept());
+}
+
+TEST_CASE("proxy: a head of 60 KiB passes, one of its fields longer than what is read at once") {
+    ProxyLab lab;
+    const Asked asked(lab, get(""));
+    const std::string policy = "Content-Security-Policy: " + std::string(40'000, 'x') + "\r\n";
+    std::string cookies;
+    for (int i = 0; i < 20; ++i)
+        cookies += "Set-Cookie: c" + std::to_string(i) + "=" + std::string(1'000, 'y') + "\r\n";
+    lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\n" + policy + cookies + "Content-Length: 2\r\n\r\nok");
+    CHECK(lab.take(*asked.client) ==
+          "HTTP/1.1 200 OK\r\n" + policy + cookies + "Content-Length: 2\r\n\r\nok");
+}
+
+TEST_CASE("proxy: a WebSocket opens by an answer with bare LFs and without a reason, to its first byte") {
+    ProxyLab lab;
+    const Asked asked(lab, get("Connection: Upgrade\r\nUpgrade: websocket\r\n"));
+    lab.send(lab.upstream(), "HTTP/1.1 101\nUpgrade: websocket\nConnection: Upgrade\n\n\n\r\nfirst");
+    CHECK(lab.take(*asked.client) ==
+          "HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\n\r\nfirst");
+    lab.send(*asked.client, "up");
+    CHECK(lab.take(lab.upstream()) == "up");
+}
+
 TEST_CASE("proxy: chunks are the proxy's own: their extensions, and bodies that break them, go no further") {
     ProxyLab lab;
     const auto client = lab.connect();

@@ -257,13 +257,13 @@ TEST_CASE("proxy: early hints pass, and a server of nothing else gets no further
 
 TEST_CASE("proxy: an answer that two readers could understand differently is refused") {
     ProxyLab lab;
-    const std::string fields =
-        GENERATE("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
-                 "Content-Length: 3\r\nContent-Length: 4\r\n", "Content-Length: 3, 3\r\n",
-                 "Transfer-Encoding: gzip, chunked\r\n", "Content-Length: +3\r\n", "X-A: b\r\n folded\r\n",
-                 "Transfer-Encoding: chunked\r\nTransfer-Encoding: "
-                 "chunked\r\n",
-                 "Bad Name: 1\r\n");
+    const std::string fields = GENERATE("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+                                        "Content-Length: 3\r\nContent-Length: 4\r\n",
+                                        "Content-Length: 3, 4\r\n", "Transfer-Encoding: gzip, chunked\r\n",
+                                        "Content-Length: +3\r\n", " X-A: folded\r\n", "X-A: b\rX-B: c\r\n",
+                                        "Transfer-Encoding: chunked\r\nTransfer-Encoding: "
+                                        "chunked\r\n",
+                                        "Bad Name: 1\r\n");
     CAPTURE(fields);
     const Asked asked(lab);
     lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\n" + fields + "\r\nabc");

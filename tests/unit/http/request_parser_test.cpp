@@ -56,6 +56,7 @@ TEST_CASE("a request is read whatever pieces it comes in") {
     CHECK(request.method == Method::post);
     CHECK(request.path == "/v1/things/a%20b");
     CHECK(request.query == "x=1&y=2");
+    CHECK(request.has_query);
     CHECK(request.authority == "localhost:4100");
     CHECK(request.header("content-TYPE") == "application/json");
     CHECK(request.body == "{\"a\":1}");
@@ -205,6 +206,11 @@ TEST_CASE("an absolute target names the host") {
     REQUIRE(parser.feed("GET HTTP://real.example HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
     CHECK(parser.request().authority == "real.example");
     CHECK(parser.request().path == "/");
+    CHECK_FALSE(parser.request().has_query);
+    parser.reset();
+    REQUIRE(parser.feed("GET /? HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
+    CHECK(parser.request().path == "/");
+    CHECK(parser.request().has_query);
     CHECK(parser.request().query.empty());
     parser.reset();
     REQUIRE(parser.feed("GET http://real.example?q HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
