@@ -1,11 +1,14 @@
 // unpack: the entries of a tar archive, which is the call's input, into a directory. Each file appears
-// complete. An entry that leads out, or that is no file, directory or link, ends it; what was unpacked before
-// stays. The directory is made with the first entry.
+// complete, each directory open to its owner until all is in it: its own mode and time come at the end. An
+// entry that leads out, or that is no file, directory or link, ends it; what was unpacked before stays. The
+// directory is made with the first entry.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <functional>
+#include <map>
 #include <optional>
 
 #include "bridge/guest/file_error.hpp"
@@ -23,6 +26,8 @@ using base::LastLink;
 
 constexpr mode_t k_owner_may_all = 0700;
 constexpr std::size_t k_unpacked_at_once = 50;
+// Memory for directories whose modes and times are still to come.
+constexpr std::size_t k_most_open_folder_bytes = 4UL * 1024 * 1024;
 
 /// Takes the first part of a path off. Empty parts and "." are skipped; nothing at the end.
 std::optional<std::string_view> take_part(std::string_view& path) {
@@ -56,6 +61,22 @@ bool has_parent_part(std::string_view path) {
     return false;
 }
 
+/// A directory of the archive that is not complete.
+struct OpenFolder {
+    mode_t mode;
+    std::int64_t mtime;
+};
+/// By their paths, those in other ones first: the mode of an outer one may forbid the way to them.
+using OpenFolders = std::map<std::string, OpenFolder, std::greater<>>;
+
+/// By the link in /proc: the present mode may forbid to open it. False, and errno.
+bool set_folder(const Beneath& root, const std::string& path, mode_t mode, timespec mtime) {
+    const base::UniqueFd folder = root.open(path, O_PATH | O_DIRECTORY);
+    const std::string link = "/proc/self/fd/" + std::to_string(folder.get());
+    const timespec times[2] = {{0, UTIME_OMIT}, mtime};
+    return folder && utimensat(AT_FDCWD, link.c_str(), times, 0) == 0 && chmod(link.c_str(), mode) == 0;
+}
+
 /// A file of the archive that is being written.
 struct OpenFile {
     Beneath::Place place;
@@ -79,6 +100,12 @@ class Unpacking {
     CallEnd begin(const TarEntry& entry);
     CallEnd write(std::string_view bytes);
     CallEnd finish();
+    /// Whether the directories that are not complete take all the memory that they may.
+    bool is_full() const noexcept { return folder_bytes_ > k_most_open_folder_bytes; }
+    /// Gives up those directories that the present entry does not lie in, or all.
+    enum class Which : std::uint8_t { left, all };
+    OpenFolders take_folders(Which which);
+    CallEnd close_folder(const std::string& path, const OpenFolder& folder) const;
     std::string told() const {
         return "\"entries\":" + std::to_string(entries_) + ",\"bytes\":" + std::to_string(bytes_);
     }
@@ -91,7 +118,7 @@ class Unpacking {
     std::optional<Beneath::Place> make_place(const std::string& path) const {
         return job_.root.make_place(path);
     }
-    CallEnd make_folder(const TarEntry& entry, const std::string& path) const;
+    CallEnd make_folder(const TarEntry& entry, const std::string& path);
     CallEnd make_link(const TarEntry& entry, const std::string& path) const;
     CallEnd make_hard_link(const TarEntry& entry, const std::string& path) const;
 
@@ -99,20 +126,56 @@ class Unpacking {
     std::string prefix_;
     std::string name_;  // of the entry, for sentences
     std::optional<OpenFile> open_;
+    OpenFolders folders_;
+    std::size_t folder_bytes_ = 0;
     std::uint64_t entries_ = 0;
     std::uint64_t bytes_ = 0;
 };
 
-CallEnd Unpacking::make_folder(const TarEntry& entry, const std::string& path) const {
+/// The path in its one spelling.
+std::string plain_path(std::string_view path) {
+    std::string plain;
+    while (const auto part = take_part(path))
+        plain.append(plain.empty() ? "" : "/").append(*part);
+    return plain;
+}
+
+std::size_t bytes_of_folder(const std::string& path) {
+    return path.size() + 2 * sizeof(OpenFolders::value_type);
+}
+
+CallEnd Unpacking::make_folder(const TarEntry& entry, const std::string& path) {
     const std::optional<Beneath::Place> place = make_place(path);
     if (!place ||
         (mkdirat(place->directory.get(), place->name.c_str(), k_owner_may_all) != 0 && errno != EEXIST))
         return refuse_from_errno();
-    const base::UniqueFd folder = job_.root.open(path, O_RDONLY | O_DIRECTORY);
-    // What comes later goes in, whatever its mode says of its owner.
-    if (!folder || fchmod(folder.get(), entry.mode | k_owner_may_all) != 0)
+    // Later entries go in, whatever its mode says of its owner, and move its time on.
+    if (!set_folder(job_.root, path, entry.mode | k_owner_may_all, {0, UTIME_OMIT}))
         return refuse_from_errno();
+    std::string plain = plain_path(path);
+    const std::size_t bytes = bytes_of_folder(plain);
+    if (folders_.insert_or_assign(std::move(plain), OpenFolder{entry.mode, entry.mtime}).second)
+        folder_bytes_ += bytes;
     return {};
+}
+
+OpenFolders Unpacking::take_folders(Which which) {
+    const std::string here = plain_path(prefix_ + name_) + '/';
+    OpenFolders taken;
+    for (auto at = folders_.begin(); at != folders_.end();) {
+        const auto folder = at++;
+        if (which == Which::left && here.starts_with(folder->first + '/'))
+            continue;
+        folder_bytes_ -= bytes_of_folder(folder->first);
+        taken.insert(folders_.extract(folder));
+    }
+    return taken;
+}
+
+/// Somebody else may have taken it away meanwhile.
+CallEnd Unpacking::close_folder(const std::string& path, const OpenFolder& folder) const {
+    const bool is_closed = set_folder(job_.root, path, folder.mode, {folder.mtime, 0});
+    return is_closed || errno == ENOENT || errno == ENOTDIR ? CallEnd{} : refuse_errno(path);
 }
 
 CallEnd Unpacking::make_link(const TarEntry& entry, const std::string& path) const {
@@ -192,6 +255,21 @@ CallEnd Unpacking::finish() {
     return end;
 }
 
+/// Gives directories their own modes and times, giving way meanwhile.
+Task<CallEnd> close_folders(Call& call, Unpacking& to, Unpacking::Which which) {
+    const OpenFolders folders = to.take_folders(which);
+    CallEnd failed;
+    std::size_t closed = 0;
+    for (const auto& [path, folder] : folders) {
+        CallEnd end = to.close_folder(path, folder);
+        if (failed.is_good())
+            failed = std::move(end);
+        if (++closed % k_unpacked_at_once == 0)
+            co_await call.turn();
+    }
+    co_return failed;
+}
+
 /// Takes in what is in one piece of input, giving way meanwhile.
 Task<CallEnd> take_entry(Call& call, Unpacking& to, TarReader& reader, std::string_view bytes) {
     std::string kept;  // the rest of the piece, which itself is not valid behind a wait
@@ -207,10 +285,15 @@ Task<CallEnd> take_entry(Call& call, Unpacking& to, TarReader& reader, std::stri
             case TarReader::Found::entry:
                 if (CallEnd end = to.begin(reader.entry()); !end.is_good())
                     co_return end;
-                if (++entries % k_unpacked_at_once == 0) {
+                if (++entries % k_unpacked_at_once == 0 || to.is_full()) {
                     kept = std::string(bytes);
                     bytes = kept;
                     co_await call.turn();
+                }
+                if (to.is_full()) {
+                    auto closing = close_folders(call, to, Unpacking::Which::left);
+                    if (CallEnd end = co_await closing; !end.is_good())
+                        co_return end;
                 }
                 break;
             case TarReader::Found::bytes:
@@ -228,13 +311,7 @@ bool is_place_for_folder(const FileJob& job) {
     return there || (errno == ENOENT && !base::climbs_out(path));
 }
 
-}  // namespace
-
-Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
-    const std::string& path = job.request.path;
-    if (!is_place_for_folder(job))
-        co_return refuse_errno(path, errno == ENOENT ? EXDEV : errno);
-    Unpacking to(job);
+Task<CallEnd> unpack_entries(Call& call, Unpacking& to) {
     TarReader reader;
     for (Call::Input piece = co_await call.input(); !piece.is_end; piece = co_await call.input()) {
         auto taking = take_entry(call, to, reader, piece.bytes);
@@ -243,7 +320,24 @@ Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
     }
     if (!reader.is_complete())
         co_return CallEnd{"the archive ends in the middle, or is empty", bridge::refusal::invalid_archive};
-    if (CallEnd end = to.finish(); !end.is_good())
+    co_return to.finish();
+}
+
+}  // namespace
+
+Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
+    const std::string& path = job.request.path;
+    if (!is_place_for_folder(job))
+        co_return refuse_errno(path, errno == ENOENT ? EXDEV : errno);
+    Unpacking to(job);
+    auto unpacking = unpack_entries(call, to);
+    CallEnd end = co_await unpacking;
+    // Also of an archive that breaks off.
+    auto closing = close_folders(call, to, Unpacking::Which::all);
+    CallEnd closed = co_await closing;
+    if (end.is_good())
+        end = std::move(closed);
+    if (!end.is_good())
         co_return end;
     // Of an archive that holds nothing else. Entries have made it before.
     if (!path.empty() && !job.root.make_place(path + "/x"))

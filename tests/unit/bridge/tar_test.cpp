@@ -84,6 +84,19 @@ CallClient unpack(const FileLab& lab, const std::string& archive, const std::str
     return client;
 }
 
+TarEntry folder_of(std::string path, std::uint32_t mode, std::int64_t mtime) {
+    TarEntry entry = entry_of(TarType::directory, std::move(path));
+    entry.mode = mode;
+    entry.mtime = mtime;
+    return entry;
+}
+
+std::int64_t mtime(const FileLab& lab, const std::string& path) {
+    struct stat about {};
+    lstat(lab.at(path).c_str(), &about);
+    return about.st_mtim.tv_sec;
+}
+
 int run(const std::string& command) {
     return std::system(command.c_str());
 }
@@ -231,6 +244,98 @@ TEST_CASE("a link entry for a name that is the same file already leaves nothing 
     CHECK(lab.names() == std::vector<std::string>{"a", "b"});
     CHECK(unpack(lab, file_archive("d/.atoll-write-0123456789abcdef-1/x", "x")).code() == "invalid_path");
     CHECK(lab.names() == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("directories of an archive have its modes and times, whatever comes into them and in which order") {
+    const FileLab lab;
+    std::string archive;
+    add(archive, folder_of("./a/", 0555, 1'000'000'001));
+    add(archive, folder_of("a/none//", 0, 1'000'000'002));
+    add(archive, folder_of("b", 0700, 5));
+    add(archive, entry_of(TarType::file, "a/none/f", "", 1), "x");
+    add(archive, folder_of("a/none/deep", 0311, 1'000'000'003));
+    add(archive, entry_of(TarType::symlink, "a/none/deep/link", "f"));
+    add(archive, folder_of("b/", 0750, 1'000'000'004));
+    add(archive, entry_of(TarType::file, "b/late", "", 1), "x");
+    guest::append_tar_end(archive);
+    // The second time they are there, and closed.
+    for (int i = 0; i < 2; ++i) {
+        CHECK(unpack(lab, archive, "into").is_good());
+        CHECK(lab.mode("into/a") == 0555);
+        CHECK(mtime(lab, "into/a") == 1'000'000'001);
+        CHECK(lab.mode("into/a/none") == 0);
+        CHECK(mtime(lab, "into/a/none") == 1'000'000'002);
+        CHECK(lab.mode("into/b") == 0750);
+        CHECK(mtime(lab, "into/b") == 1'000'000'004);
+    }
+    chmod(lab.at("into/a/none").c_str(), 0755);
+    CHECK(lab.text("into/a/none/f") == "x");
+    CHECK(lab.mode("into/a/none/deep") == 0311);
+    CHECK(mtime(lab, "into/a/none/deep") == 1'000'000'003);
+    chmod(lab.at("into/a/none/deep").c_str(), 0755);
+    CHECK(lab.names("into/a/none/deep") == std::vector<std::string>{"link"});
+    chmod(lab.at("into/a").c_str(), 0755);
+}
+
+TEST_CASE("directories go out as an archive and come back with their modes and times") {
+    const FileLab lab;
+    lab.write("src/closed/inner/f", "text");
+    const auto set = [&](const std::string& path, mode_t mode, time_t when) {
+        const timespec times[2] = {{when, 0}, {when, 0}};
+        utimensat(AT_FDCWD, lab.at(path).c_str(), times, 0);
+        chmod(lab.at(path).c_str(), mode);
+    };
+    set("src/closed/inner", 0500, 1'000'000'000);
+    set("src/closed", 0555, 1'100'000'000);
+    CHECK(unpack(lab, lab.call("pack", "src").output, "copy").is_good());
+    CHECK(lab.mode("copy/closed") == 0555);
+    CHECK(mtime(lab, "copy/closed") == 1'100'000'000);
+    CHECK(lab.mode("copy/closed/inner") == 0500);
+    CHECK(mtime(lab, "copy/closed/inner") == 1'000'000'000);
+    CHECK(lab.text("copy/closed/inner/f") == "text");
+    for (const char* const top : {"src", "copy"}) {
+        chmod(lab.at(std::string(top) + "/closed").c_str(), 0755);
+        chmod(lab.at(std::string(top) + "/closed/inner").c_str(), 0755);
+    }
+}
+
+TEST_CASE("an archive that breaks off leaves no directory more open than it says") {
+    const FileLab lab;
+    std::string archive;
+    add(archive, folder_of("d", 0555, 1'000'000'000));
+    add(archive, entry_of(TarType::file, "d/f", "", 1), "x");
+    add(archive, entry_of(TarType::file, "../out", "", 1), "x");
+    CHECK(unpack(lab, archive).code() == "invalid_archive");
+    CHECK(lab.mode("d") == 0555);
+    CHECK(mtime(lab, "d") == 1'000'000'000);
+    chmod(lab.at("d").c_str(), 0755);
+}
+
+TEST_CASE("more directories than are remembered have the modes and times of their archive, too") {
+    const FileLab lab;
+    const std::string part(250, 'p');
+    std::string top = part;
+    for (int i = 0; i < 9; ++i)
+        top += '/' + part;
+    std::string archive;
+    add(archive, folder_of(part, 0700, 1'000'000'000));
+    for (int i = 0; i < 2'000; ++i) {  // 5 MB of names
+        const std::string path = top + '/' + std::to_string(i);
+        add(archive, folder_of(path, 0555, i + 1));
+        if (i % 100 == 0)
+            add(archive, entry_of(TarType::file, path + "/f", "", 1), "x");
+    }
+    guest::append_tar_end(archive);
+    CHECK(unpack(lab, archive).is_good());
+    int wrong = 0;
+    for (int i = 0; i < 2'000; ++i) {
+        const std::string path = top + '/' + std::to_string(i);
+        wrong += lab.mode(path) == 0555 && mtime(lab, path) == i + 1 ? 0 : 1;
+        chmod(lab.at(path).c_str(), 0755);
+    }
+    CHECK(wrong == 0);
+    CHECK(lab.text(top + "/1900/f") == "x");
+    CHECK(mtime(lab, part) == 1'000'000'000);
 }
 
 TEST_CASE("an archive of many entries in one piece is unpacked, and has all of them") {
