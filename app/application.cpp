@@ -440,7 +440,7 @@ Result<void> Application::Parts::open_http() {
         auto bound = server->listen(address, services);
         if (!bound)
             return bound.error();
-        addresses.push_back(std::move(*bound));
+        addresses.insert(addresses.end(), bound->begin(), bound->end());
     }
     if (!have_own_listener) {
         preview_addresses = addresses;
@@ -449,7 +449,7 @@ Result<void> Application::Parts::open_http() {
     auto bound = server->listen(config.preview_listen, http::Services(*previews));
     if (!bound)
         return bound.error();
-    preview_addresses.push_back(std::move(*bound));
+    preview_addresses = std::move(*bound);
     return {};
 }
 

@@ -50,7 +50,8 @@ gid_t group_named(const std::string& name) {
 
 void add_addresses(CLI::App& cli, Config& config) {
     cli.add_option("--listen", config.listen,
-                   "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
+                   "Address to serve on: HOST:PORT (each address of a name, as localhost), [V6]:PORT or "
+                   "unix:PATH; may be repeated")
         ->envname("ATOLL_LISTEN")
         ->capture_default_str();
     cli.add_option("--tls-cert", config.tls_cert,

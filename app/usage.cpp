@@ -43,6 +43,18 @@ bool is_reachable(std::string_view address) {
     return !is_unix(address) && !address.starts_with("127.") && !address.starts_with("[::1]:");
 }
 
+std::string url_of(const UsageFacts& facts, const std::string& address) {
+    return is_unix(address) ? address : (facts.scheme == Scheme::https ? "https://" : "http://") + address;
+}
+
+/// The addresses behind the first one.
+std::string other_addresses(const UsageFacts& facts) {
+    std::string text;
+    for (std::size_t i = 1; i < facts.addresses.size(); ++i)
+        text += (i == 1 ? "  also on         " : ", ") + url_of(facts, facts.addresses[i]);
+    return text.empty() ? text : text + '\n';
+}
+
 std::string warnings(const UsageFacts& facts) {
     std::string text;
     for (const auto& address : facts.addresses) {
@@ -85,12 +97,11 @@ std::string walk(const std::string& url, const std::string& key, const std::stri
 
 std::string usage_text(const UsageFacts& facts) {
     const std::string& address = facts.addresses.front();
-    const std::string scheme = facts.scheme == Scheme::https ? "https://" : "http://";
-    const std::string url = is_unix(address) ? "http://localhost" : scheme + address;
+    const std::string url = is_unix(address) ? "http://localhost" : url_of(facts, address);
     const std::string key_file = facts.api_key_file.string();
     const bool generated = !facts.generated_key.empty();
-    std::string text =
-        "Atoll " + std::string(ATOLL_VERSION) + " serves on " + (is_unix(address) ? address : url) + "\n\n";
+    std::string text = "Atoll " + std::string(ATOLL_VERSION) + " serves on " + url_of(facts, address) +
+                       "\n\n" + other_addresses(facts);
     text += "  data directory  " + facts.data_dir.string() + "\n";
     text += "  API key         " + (generated ? "in " + key_file : std::string("from ATOLL_API_KEY")) + "\n";
     // Browsers keep a fragment to themselves. A key that the operator chose is not printed anywhere, and none

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -28,6 +29,8 @@ using base::Error;
 using base::UniqueFd;
 
 constexpr int k_backlog = 4096;
+// Ports that the kernel chooses for one address before none is free for all of a name.
+constexpr int k_port_tries = 16;
 constexpr std::string_view k_unix = "unix:";
 constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
 // What the kernel holds of our output to a client before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it a
@@ -83,6 +86,11 @@ std::string address_text(const sockaddr_storage& address) {
     const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
     ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
     return '[' + std::string(text.data()) + "]:" + std::to_string(ntohs(v6.sin6_port));
+}
+
+in_port_t& port_in(sockaddr_storage& address) {
+    return address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(address).sin_port
+                                        : reinterpret_cast<sockaddr_in6&>(address).sin6_port;
 }
 
 Reach reach_of(const sockaddr_storage& address) {
@@ -221,8 +229,8 @@ Listener::~Listener() {
     close();
 }
 
-base::Result<Listener> Listener::open(base::Executor executor, const std::string& spec,
-                                      std::optional<gid_t> unix_group) {
+base::Result<std::vector<Listener>> Listener::open(base::Executor executor, const std::string& spec,
+                                                   std::optional<gid_t> unix_group) {
     if (auto formed = check_listen_spec(spec); formed.has_error())
         return formed.error();
     if (spec.starts_with(k_unix)) {
@@ -230,36 +238,52 @@ base::Result<Listener> Listener::open(base::Executor executor, const std::string
         auto fd = listen_unix(spec, path, unix_group);
         if (fd.has_error())
             return fd.error();
-        Listener listener(executor, std::move(*fd), AF_UNIX, Reach::unix_socket);
-        listener.address_ = spec;
-        listener.unix_path_ = path;
-        listener.unix_inode_ = inode_of(path);
-        return listener;
+        std::vector<Listener> opened;
+        opened.push_back(Listener(executor, std::move(*fd), AF_UNIX, Reach::unix_socket));
+        opened.back().address_ = spec;
+        opened.back().unix_path_ = path;
+        opened.back().unix_inode_ = inode_of(path);
+        return opened;
     }
     const auto addresses = look_up(spec);
     if (addresses.has_error())
         return addresses.error();
-    return open_first(executor, spec, addresses->get());
+    return open_all(executor, spec, addresses->get());
 }
 
-base::Result<Listener> Listener::open_first(base::Executor executor, const std::string& spec,
-                                            const addrinfo* addresses) {
+base::Result<std::vector<Listener>> Listener::open_all(base::Executor executor, const std::string& spec,
+                                                       const addrinfo* addresses) {
     const char* call = "getaddrinfo";
-    int error_number = EADDRNOTAVAIL;
-    UniqueFd fd;
-    for (const addrinfo* at = addresses; at != nullptr; at = at->ai_next) {
-        fd = listen_at(at->ai_addr, at->ai_addrlen, call, error_number);
-        if (fd || (error_number != EADDRNOTAVAIL && error_number != EAFNOSUPPORT))
-            break;
+    int error = EADDRNOTAVAIL;
+    int tries = 1;
+    std::vector<Listener> opened;
+    for (const addrinfo* at = addresses; at != nullptr;) {
+        sockaddr_storage address{};
+        std::memcpy(&address, at->ai_addr, at->ai_addrlen);
+        const bool is_chosen = port_in(address) == 0 && !opened.empty();
+        if (is_chosen)
+            port_in(address) = htons(opened.front().port());
+        socklen_t length = at->ai_addrlen;
+        at = at->ai_next;
+        // A name may have one address twice.
+        if (std::ranges::find(opened, address_text(address), &Listener::address_) != opened.end())
+            continue;
+        UniqueFd fd = listen_at(reinterpret_cast<const sockaddr*>(&address), length, call, error);
+        if (fd) {
+            ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
+            opened.push_back(Listener(executor, std::move(fd), address.ss_family, reach_of(address)));
+            opened.back().address_ = address_text(address);
+        } else if (is_chosen && error == EADDRINUSE && tries < k_port_tries) {
+            ++tries;
+            opened.clear();
+            at = addresses;
+        } else if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) {
+            return failure(spec, call, error, remedy_for(error));
+        }
     }
-    if (!fd)
-        return failure(spec, call, error_number, remedy_for(error_number));
-    sockaddr_storage bound{};
-    socklen_t length = sizeof bound;
-    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length);
-    Listener listener(executor, std::move(fd), bound.ss_family, reach_of(bound));
-    listener.address_ = address_text(bound);
-    return listener;
+    if (opened.empty())
+        return failure(spec, call, error, remedy_for(error));
+    return opened;
 }
 
 std::optional<Listener> Listener::open_loopback(base::Executor executor, int family, std::uint16_t port,

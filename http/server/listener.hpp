@@ -1,7 +1,7 @@
-// A listening socket made from its spec: "HOST:PORT", "[V6]:PORT" or "unix:PATH". Blocking name look-up
-// happens only in open(), at start. A Unix socket's file has mode 0600, or 0660 for a group; it replaces one
-// that nobody serves any more, and is removed by close(). Accepted sockets are non-blocking and
-// close-on-exec.
+// Listening sockets made from a spec: "HOST:PORT", one at each address of the name; "[V6]:PORT" or
+// "unix:PATH". Blocking name look-up happens only in open(), at start. A Unix socket's file has mode 0600, or
+// 0660 for a group; it replaces one that nobody serves any more, and is removed by close(). Accepted sockets
+// are non-blocking and close-on-exec.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,7 @@
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
@@ -32,13 +33,15 @@ base::Result<void> check_listen_spec(const std::string& spec);
 
 class Listener {
   public:
-    /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.
-    static base::Result<Listener> open(base::Executor executor, const std::string& spec,
-                                       std::optional<gid_t> unix_group = std::nullopt);
-    /// A listener on the first of these addresses that this host has; an address may be of a family that the
-    /// host lacks. `spec` is for the error. Errors: listen_failed, also if another program has that address.
-    static base::Result<Listener> open_first(base::Executor executor, const std::string& spec,
-                                             const addrinfo* addresses);
+    /// Gives at least one. Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed,
+    /// with what to do.
+    static base::Result<std::vector<Listener>> open(base::Executor executor, const std::string& spec,
+                                                    std::optional<gid_t> unix_group = std::nullopt);
+    /// A listener on each of these addresses that this host has; an address may be of a family that the host
+    /// lacks. For port 0 the kernel chooses one port for all. `spec` is for the error. Errors: listen_failed,
+    /// if the host has none of them, or another program has one of them.
+    static base::Result<std::vector<Listener>> open_all(base::Executor executor, const std::string& spec,
+                                                        const addrinfo* addresses);
     /// A listener on 127.0.0.1 (AF_INET) or [::1] (AF_INET6), without a look-up. None: `error_number` is
     /// bind(2)'s or that of another call.
     static std::optional<Listener> open_loopback(base::Executor executor, int family, std::uint16_t port,

@@ -33,14 +33,18 @@ Server::Server(base::Executor executor, const base::Clock& clock, base::Timers& 
 
 Server::~Server() = default;
 
-base::Result<std::string> Server::listen(const std::string& spec, Services services) {
-    auto listener = Listener::open(executor_, spec, state_.settings.unix_socket_group);
-    if (listener.has_error())
-        return listener.error();
+base::Result<std::vector<std::string>> Server::listen(const std::string& spec, Services services) {
+    auto listeners = Listener::open(executor_, spec, state_.settings.unix_socket_group);
+    if (listeners.has_error())
+        return listeners.error();
     services_.push_back(std::make_unique<const Services>(std::move(services)));
-    doors_.push_back(
-        std::make_shared<Door>(std::move(*listener), *services_.back(), Encryption::as_configured));
-    return doors_.back()->listener.address();
+    std::vector<std::string> addresses;
+    for (Listener& listener : *listeners) {
+        addresses.push_back(listener.address());
+        doors_.push_back(
+            std::make_shared<Door>(std::move(listener), *services_.back(), Encryption::as_configured));
+    }
+    return addresses;
 }
 
 Server::Opening Server::open_loopback(std::uint16_t port, const Services& services) {

@@ -30,10 +30,11 @@ class Server {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    /// Opens a listener: "127.0.0.1:4100", "[::1]:4100", "unix:/run/atoll.sock"; port 0 lets the kernel
-    /// choose. `services` answer there and must outlive the server. Gives the address as bound. Clients wait
-    /// in the backlog until start(). Errors: listen_failed.
-    base::Result<std::string> listen(const std::string& spec, Services services);
+    /// Opens listeners: "127.0.0.1:4100", "[::1]:4100", "unix:/run/atoll.sock", or each address of
+    /// "localhost:4100"; port 0 lets the kernel choose. `services` answer there and must outlive the server.
+    /// Gives the addresses as bound, at least one. Clients wait in the backlog until start(). Errors:
+    /// listen_failed.
+    base::Result<std::vector<std::string>> listen(const std::string& spec, Services services);
     enum class Opening : std::uint8_t { open, taken, refused };
     /// Serves plain HTTP at once on 127.0.0.1 and, where the host has it, [::1], until close_loopback().
     /// `services` must outlive the server. taken: another program listens there; refused: no descriptors, or

@@ -1,13 +1,17 @@
 // The operator's view: a server that starts, a server that cannot start and says why, a server that ends in
 // order.
+#include <netdb.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <optional>
+#include <set>
 
 #include "tests/support/api_client.hpp"
 
@@ -38,6 +42,43 @@ TEST_CASE("A port that is taken is refused, naming it") {
     const std::string address = "127.0.0.1:" + std::to_string(server.port());
     check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", address}),
                   {address, "--listen"});
+}
+
+TEST_CASE("A server that listens at a name answers at each of its addresses, at one port") {
+    const ServerProcess server(
+        {.privilege = Privilege::as_started, .arguments = {"--listen", "localhost:0"}});
+    std::vector<std::string> addresses;
+    const std::string log = server.log();
+    constexpr std::string_view k_mark = "evt=server_listening addr=";
+    for (auto at = log.find(k_mark); at != std::string::npos; at = log.find(k_mark, at + 1)) {
+        const auto from = at + k_mark.size();
+        addresses.push_back(log.substr(from, log.find_first_of(" \n", from) - from));
+    }
+    INFO(log);
+    REQUIRE(addresses.size() >= 2);
+    addrinfo hints{};
+    hints.ai_flags = AI_PASSIVE;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    REQUIRE(::getaddrinfo("localhost", nullptr, &hints, &found) == 0);
+    // An address that this host lacks cannot be bound.
+    std::set<std::string> names;
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+        const atl::base::UniqueFd probe(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        std::array<char, NI_MAXHOST> host{};
+        if (probe && ::bind(probe.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+            ::getnameinfo(at->ai_addr, at->ai_addrlen, host.data(), host.size(), nullptr, 0,
+                          NI_NUMERICHOST) == 0)
+            names.insert(at->ai_family == AF_INET6 ? '[' + std::string(host.data()) + ']' : host.data());
+    }
+    ::freeaddrinfo(found);
+    const std::string port = addresses.back().substr(addresses.back().rfind(':'));
+    CHECK(addresses.size() == 1 + names.size());
+    for (const std::string& name : names) {
+        INFO(name);
+        CHECK(std::ranges::find(addresses, name + port) != addresses.end());
+        CHECK(HttpClient(name + port).request("GET", "/healthz").status == 200);
+    }
 }
 
 TEST_CASE("A data directory that cannot be written is refused") {

@@ -30,6 +30,14 @@ TEST_CASE("The addresses that are printed have the scheme that is spoken") {
     CHECK(has(local, "url=http://localhost/v1/conversations\n"));
 }
 
+TEST_CASE("All addresses are printed") {
+    const auto two = text({"127.0.0.1:4100", "[::1]:4100", "unix:/a"}, Scheme::http);
+    CHECK(has(
+        two,
+        "serves on http://127.0.0.1:4100\n\n  also on         http://[::1]:4100, unix:/a\n  data directory"));
+    CHECK_FALSE(has(text({"127.0.0.1:4100"}, Scheme::http), "also on"));
+}
+
 TEST_CASE("Keys that would cross a network in the open are warned of, and nothing else is") {
     for (const char* address : {"0.0.0.0:4100", "192.0.2.1:4100", "[::]:4100", "[2001:db8::1]:80"}) {
         INFO(address);

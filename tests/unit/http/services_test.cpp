@@ -77,8 +77,8 @@ class ServicesServer final : public ServerThread {
         prepare(settings, http::Router(std::move(routes)));
         http::Services shared(gate());
         shared.add("*.preview.localhost", preview).add("exact.localhost", preview);
-        address = server().listen("127.0.0.1:0", std::move(shared)).value();
-        own_address = server().listen("127.0.0.1:0", own).value();
+        address = server().listen("127.0.0.1:0", std::move(shared)).value().front();
+        own_address = server().listen("127.0.0.1:0", own).value().front();
         run();
     }
     ~ServicesServer() { finish(); }

@@ -530,10 +530,10 @@ TEST_CASE("an address that cannot be listened on is told with its remedy") {
     CHECK(refusal("unix:/etc/passwd/s").find("/etc/passwd is no folder") != std::string::npos);
 }
 
-TEST_CASE("of the addresses of a name the first that the host has is listened on") {
+TEST_CASE("each address of a name that the host has is listened on, at one port") {
     boost::asio::io_context io;
-    std::array<sockaddr_in, 3> addresses{};
-    std::array<addrinfo, 3> list{};
+    std::array<sockaddr_in, 4> addresses{};
+    std::array<addrinfo, 4> list{};
     const auto open = [&](std::vector<const char*> texts, std::uint16_t port = 0) {
         for (std::size_t i = 0; i < texts.size(); ++i) {
             addresses[i].sin_family = AF_INET;
@@ -543,16 +543,41 @@ TEST_CASE("of the addresses of a name the first that the host has is listened on
             list[i].ai_addrlen = sizeof addresses[i];
             list[i].ai_next = i + 1 < texts.size() ? &list[i + 1] : nullptr;
         }
-        return http::Listener::open_first(io.get_executor(), "name:0", list.data());
+        return http::Listener::open_all(io.get_executor(), "name:0", list.data());
     };
     // TEST-NET-2 and TEST-NET-3 (RFC 5737): no host has these.
-    const auto second = open({"198.51.100.1", "127.0.0.1", "127.0.0.2"});
-    REQUIRE(second.has_value());
-    CHECK(second->address() == "127.0.0.1:" + std::to_string(second->port()));
+    const auto opened = open({"198.51.100.1", "127.0.0.1", "127.0.0.2", "127.0.0.1"});
+    REQUIRE(opened.has_value());
+    REQUIRE(opened->size() == 2);
+    const std::uint16_t port = opened->front().port();
+    CHECK(opened->front().address() == "127.0.0.1:" + std::to_string(port));
+    CHECK(opened->back().address() == "127.0.0.2:" + std::to_string(port));
     CHECK(open({"198.51.100.1", "203.0.113.1"}).error().detail().find("EADDRNOTAVAIL") != std::string::npos);
     // One that is taken is not passed over: the server would be where nobody looks for it.
-    CHECK(open({"127.0.0.1", "127.0.0.2"}, second->port()).error().detail().find("EADDRINUSE") !=
-          std::string::npos);
+    CHECK(open({"127.0.0.3", "127.0.0.2"}, port).error().detail().find("EADDRINUSE") != std::string::npos);
+}
+
+TEST_CASE("a server at a name answers at each of its addresses") {
+    TestServer server({}, "localhost:0");
+    const std::string port = server.address.substr(server.address.rfind(':'));
+    for (const char* const host : {"127.0.0.1", "[::1]"}) {
+        boost::asio::io_context io;
+        addrinfo hints{};
+        hints.ai_flags = AI_PASSIVE;
+        hints.ai_socktype = SOCK_STREAM;
+        addrinfo* found = nullptr;
+        REQUIRE(::getaddrinfo("localhost", nullptr, &hints, &found) == 0);
+        bool is_of_name = false;
+        for (const addrinfo* at = found; at != nullptr; at = at->ai_next)
+            is_of_name = is_of_name || (at->ai_family == AF_INET) == (host[0] != '[');
+        ::freeaddrinfo(found);
+        // A host without this family has nothing to listen on there.
+        if (!is_of_name || http::Listener::open(io.get_executor(), std::string(host) + ":0").has_error())
+            continue;
+        INFO(host);
+        HttpClient client(host + port, {{"X-API-Key", k_test_key}});
+        CHECK(client.request("GET", "/hello").status == 200);
+    }
 }
 
 }  // namespace session_test

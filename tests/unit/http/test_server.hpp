@@ -96,7 +96,7 @@ class ServerThread {
     ~ServerThread() = default;
     void start(TestSettings settings, http::Router router, const std::string& listen) {
         prepare(settings, std::move(router));
-        address = server_->listen(listen, *gate_).value();
+        address = server_->listen(listen, *gate_).value().front();
         run();
     }
     /// The same in steps, for a server with more listeners or services.
