@@ -87,7 +87,10 @@ void add_own_mounts(Arguments& out, const ProfileSources& sources) {
         add(out, "--dir", k_inner_workspace);
     else
         add(out, "--bind", sources.workspace, k_inner_workspace);
-    if (!sources.agent_dir.empty())
+    // ASH_AGENT_DIR names it in every sandbox.
+    if (sources.agent_dir.empty())
+        add(out, "--dir", k_inner_agent_dir);
+    else
         add(out, "--ro-bind", sources.agent_dir, k_inner_agent_dir);
     add(out, "--dir", "/atoll", "--ro-bind", sources.guest, k_inner_guest);
     // Read-only, so that no process inside can replace the socket by a link to another socket.

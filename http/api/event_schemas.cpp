@@ -105,7 +105,7 @@ constexpr std::array k_error_events = std::to_array<ErrorEvent>({
     {"`process_limit`",
      "no process could be started for the command, also after what earlier turns left running was ended"},
     {"`sandbox_crashed`, `sandbox_failed`", "the sandbox ended, or could not be started"},
-    {"`server_restart`", "the server ended in the turn"},
+    {"`server_restart`, `server_shutdown`", "the server crashed in the turn; it was stopped"},
     {"`turn_in_progress`", "the agent is still busy with another turn"},
 });
 

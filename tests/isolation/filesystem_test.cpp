@@ -133,13 +133,14 @@ TEST_CASE("The root of a sandbox, its /etc, /run and /dev hold nothing but what 
     Lab& lab = each_lab();
     INFO(lab.name);
     Sandbox sandbox(lab);
-    std::set<std::string> root{"atoll", "dev", "etc", "proc", "run", "tmp", "usr", "workspace"};
+    std::set<std::string> root{"agent", "atoll", "dev", "etc", "proc", "run", "tmp", "usr", "workspace"};
     for (const char* name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
         if (fs::exists(fs::symlink_status(fs::path("/") / name)))
             root.insert(name);
     }
     CHECK(names_in(sandbox, "/") == root);
     CHECK(names_in(sandbox, "/atoll") == std::set<std::string>{"guest"});
+    CHECK(names_in(sandbox, "/agent").empty());
     // And the file of the shell that lists it (bridge/agents/shell_state.hpp).
     auto run = names_in(sandbox, "/run");
     CHECK(std::erase_if(run, [](const std::string& name) { return name.starts_with(".atoll-shell-"); }) <= 1);
@@ -201,7 +202,7 @@ TEST_CASE("Writing outside the workspace and the tmpfs mounts is refused") {
                        "/proc",          "/proc/sys", "/proc/1",        "/proc/self/root"});
     CHECK(refused.others_than({"EROFS", "EACCES", "EPERM", "ENOENT", "EISDIR"}) == "");
     CHECK(sandbox
-              .probe({"write", "/", "/dev", "/usr", "/usr/bin", "/etc", "/etc/ssl/certs", "/atoll",
+              .probe({"write", "/", "/dev", "/usr", "/usr/bin", "/etc", "/etc/ssl/certs", "/agent", "/atoll",
                       "/run/atoll"})
               .others_than({"EROFS"}) == "");
     if (is_root())

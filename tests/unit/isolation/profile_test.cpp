@@ -176,10 +176,12 @@ TEST_CASE("hidden parts of /usr are masked on top of it") {
     CHECK(holds(arguments, {"--ro-bind", "/dev/null", "/usr/bin/gcc"}));
 }
 
-TEST_CASE("without an agent folder there is no /agent") {
+TEST_CASE("without an agent folder /agent is an empty one, in the root that is read-only") {
     auto sources = k_sources;
     sources.agent_dir.clear();
-    CHECK_FALSE(holds(isolation::profile_arguments(merged_usr_host(), {}, sources), {"/agent"}));
+    const auto arguments = isolation::profile_arguments(merged_usr_host(), {}, sources);
+    CHECK(position(arguments, {"--dir", "/agent"}) < position(arguments, {"--remount-ro", "/"}));
+    CHECK_FALSE(holds(arguments, {"/agent", "--ro-bind", "/s/agent"}));
 }
 
 TEST_CASE("without a workspace there is an empty folder in its place, in the root that is read-only") {
