@@ -151,7 +151,7 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
         return refuse(reply, metadata.error());
     record_.metadata = std::move(*metadata);
     patch.apply_to(record_);
-    record_.tools.read_before_edit = patch.read_before_edit.value_or(record_.tools.read_before_edit);
+    record_.tools = patch.tools.applied_to(record_.tools);
     record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
         sandbox_record_.limits = limits;

@@ -485,6 +485,14 @@ void Manager::forget_process(const std::string& sandbox_id, const std::string& p
     });
 }
 
+void Manager::tools(const std::string& sandbox_id, Reply<ToolSettings> reply) {
+    with_owner(sandbox_id, [reply](const Result<Conversation*>& owner) {
+        if (!owner)
+            return reply(owner.error());
+        reply(*owner != nullptr ? (*owner)->record().tools : ToolSettings());
+    });
+}
+
 ToolSettings Manager::tools(const Lease& lease) const {
     const Conversation* const conversation = residents_.find_by_sandbox(lease.sandbox_id());
     return conversation != nullptr ? conversation->record().tools : ToolSettings();

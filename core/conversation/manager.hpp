@@ -165,7 +165,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// A process that runs goes on, and does not come back. `reply` once that is committed; false: none of
     /// that id is kept.
     void forget_process(const std::string& sandbox_id, const std::string& process_id, Reply<bool> reply);
-    /// How the filesystem tools work in the sandbox.
+    /// How the tools work in the sandbox. Errors: not_found, storage_failed.
+    void tools(const std::string& sandbox_id, Reply<ToolSettings> reply);
     ToolSettings tools(const Lease& lease) const;
 
     /// A tool has changed files of a sandbox: the event `files_changed`, where a conversation has the sandbox

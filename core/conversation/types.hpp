@@ -93,12 +93,6 @@ std::optional<base::WallTime> event_time(std::string_view json) noexcept;
 /// The content of a turn_start, as JSON text; points into the event.
 std::string_view start_content(const Event& turn_start) noexcept;
 
-/// How the filesystem tools work in a conversation's sandbox.
-struct ToolSettings {
-    bool read_before_edit = false;  // a file that was not read, or changed since, is not edited
-    bool operator==(const ToolSettings&) const = default;
-};
-
 /// A process that is started again in each generation.
 struct KeptProcess {
     std::uint32_t number = 0;   // in its conversation
@@ -126,7 +120,7 @@ struct PatchRequest : FieldChanges {
     std::optional<std::string> metadata;  // a merge patch (RFC 7396), the text of a JSON object
     std::optional<sandbox::LimitChanges> limits;
     sandbox::PreviewChanges preview;
-    std::optional<bool> read_before_edit;
+    ToolChanges tools;
     std::optional<std::uint32_t> ttl_seconds;
 };
 

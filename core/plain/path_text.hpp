@@ -1,6 +1,6 @@
 // Paths as JSON can hold them. A path on disk is bytes; JSON text is UTF-8. Three forms, each for its
 // readers:
-// - path text, between server and guest, in cursors and in the six tools: a byte that is part of no UTF-8
+// - path text, between server and guest, in cursors and in the tools: a byte that is part of no UTF-8
 //   character is `%XX`, and a `%` that stands before two hexadecimal digits is `%25`; everything else stands
 //   for itself. So any path has a text that leads back to it;
 // - the shown path, in what the API tells of files: the path as it is, with U+FFFD for what is not UTF-8. It

@@ -1,6 +1,6 @@
-// The filesystem tools as their callers see them: names, parameters, other names of parameters that models
-// use, ranges. The one table that the published schemas are made from and that arguments are checked against.
-// Not here: what the tools do.
+// The tools as their callers see them: names, parameters, other names of parameters that models use, ranges.
+// The one table that the published schemas are made from and that arguments are checked against. Not here:
+// what the tools do.
 #pragma once
 
 #include <array>
@@ -31,7 +31,9 @@ struct ToolSpec {
     std::string_view name;
     std::string_view means;
     std::span<const ToolParameter> parameters;
-    enum class Effect : std::uint8_t { reads, writes } effect;
+    /// The guest answers those that read or write files. The server answers one that runs what its caller
+    /// wrote, which can be switched off and which programs get only by its name.
+    enum class Effect : std::uint8_t { reads, writes, runs } effect;
 };
 
 /// Reasons why a tool failed: `technicalDetails.errorCode`.
@@ -57,6 +59,8 @@ inline constexpr std::string_view invalid_pattern = "INVALID_PATTERN";
 inline constexpr std::string_view invalid_arguments = "INVALID_ARGUMENTS";
 inline constexpr std::string_view timeout = "TIMEOUT";
 inline constexpr std::string_view disk_full = "DISK_FULL";
+/// The tool is switched off in this sandbox.
+inline constexpr std::string_view tool_disabled = "TOOL_DISABLED";
 /// The sandbox lacks what the tool needs: ripgrep, room for a process, memory, a readable disk.
 inline constexpr std::string_view tool_unavailable = "TOOL_UNAVAILABLE";
 inline constexpr std::array all = {
@@ -64,7 +68,7 @@ inline constexpr std::array all = {
     is_directory,     not_a_directory,     not_a_file,           permission_denied, file_already_exists,
     file_too_large,   binary_file,         offset_out_of_bounds, string_not_found,  occurrence_mismatch,
     no_change_needed, file_changed,        invalid_pattern,      invalid_arguments, timeout,
-    disk_full,        tool_unavailable};
+    disk_full,        tool_disabled,       tool_unavailable};
 }  // namespace tool_error
 
 namespace tool_table {
@@ -191,6 +195,28 @@ inline constexpr ToolParameter k_glob[] = {
      0,
      "true"}};
 
+inline constexpr ToolParameter k_run_command[] = {
+    {"command", ToolValue::text, ToolNeed::required, "The command, a script for `bash -c`."},
+    {"cwd",
+     ToolValue::text,
+     ToolNeed::optional,
+     "The directory to run it in, relative to the workspace or absolute under /workspace.",
+     {"dir_path", "directory"},
+     0,
+     0,
+     "\".\""},
+    {"timeoutMs",
+     ToolValue::count,
+     ToolNeed::optional,
+     "Milliseconds that it may take; then it and all that it started are ended.",
+     {"timeout_ms"},
+     1,
+     base::k_max_exec_timeout.count(),
+     "30000"},
+    {"description", ToolValue::text, ToolNeed::optional,
+     "What it is for, in a few words, for the person in the chat."}};
+static_assert(base::k_default_exec_timeout.count() == 30'000);
+
 }  // namespace tool_table
 
 inline constexpr ToolSpec k_tools[] = {
@@ -217,6 +243,11 @@ inline constexpr ToolSpec k_tools[] = {
      "Finds files by the pattern of their path: those changed in the last 24 hours first, the newest first, "
      "then by name.",
      tool_table::k_glob, ToolSpec::Effect::reads},
+    {"run_command",
+     "Runs a command with bash in the workspace and answers when it has ended: its exit code, stdout and "
+     "stderr. Of long output the middle is left out. A server that is to go on running is started with `&`, "
+     "its output redirected to a file.",
+     tool_table::k_run_command, ToolSpec::Effect::runs},
 };
 
 /// Null: there is no such tool.

@@ -66,7 +66,8 @@ void each_field(A<conversation::Record> auto& record, auto&& visit) {
     visit({"create_digest", unlisted}, record.create_digest);
     conversation::each_client_field([&](const auto& field) { visit({field.api}, record.*field.value); });
     visit({"madeBy"}, record.made_by);
-    visit({"readBeforeEdit"}, record.tools.read_before_edit);
+    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
+        visit({setting.api}, record.tools.*setting.value);
     visit({"logBytes"}, record.log_bytes);
 }
 

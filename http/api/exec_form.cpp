@@ -1,6 +1,5 @@
 #include "http/api/exec_form.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "core/base/base64.hpp"
@@ -18,15 +17,6 @@ constexpr std::string_view k_plain_text = "text that is not empty and has no NUL
 
 bool is_plain(const std::string& text) {
     return !text.empty() && text.find('\0') == std::string::npos;
-}
-
-std::optional<std::string> read_plain(ObjectReader& reader, std::string_view name, std::size_t limit_bytes) {
-    auto text = reader.string(name, limit_bytes);
-    if (text && !is_plain(*text)) {
-        reader.fail(name, k_plain_text);
-        return std::nullopt;
-    }
-    return text;
 }
 
 void read_argv(ObjectReader& reader, std::vector<std::string>& argv) {
@@ -67,6 +57,15 @@ void read_input(ObjectReader& reader, ExecForm& form) {
 }
 
 }  // namespace
+
+std::optional<std::string> read_plain(ObjectReader& reader, std::string_view name, std::size_t limit_bytes) {
+    auto text = reader.string(name, limit_bytes);
+    if (text && !is_plain(*text)) {
+        reader.fail(name, k_plain_text);
+        return std::nullopt;
+    }
+    return text;
+}
 
 void read_program(ObjectReader& reader, sandbox::RunSpec& spec) {
     spec.command = read_plain(reader, "command", base::k_max_body_bytes);

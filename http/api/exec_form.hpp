@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/shares.hpp"
 #include "core/plain/operation_limits.hpp"
@@ -21,6 +23,9 @@ struct ExecForm {
     base::Share input_share;  // of the budget `exec`, as long as `input` is kept
     std::size_t max_output_bytes = base::k_default_exec_output_bytes;  // of stdout, and of stderr
 };
+
+/// A text that is not empty and has no NUL character. Errors, kept by `reader`: invalid_field.
+std::optional<std::string> read_plain(ObjectReader& reader, std::string_view name, std::size_t limit_bytes);
 
 /// Reads the members that say what runs: `command` or `argv`, `cwd`, `env`. Errors, kept by `reader`:
 /// invalid_field, invalid_env.

@@ -24,7 +24,8 @@ ExecRun::ExecRun(std::unique_ptr<conversation::Lease> lease, sandbox::Operations
       input_(std::move(form.input)),
       input_share_(std::move(form.input_share)),
       feeds_(form.spec.stdin_kind == sandbox::RunSpec::Stdin::pipe) {
-    lease_->on_end([this](const Error& why) { finish(why); });
+    if (lease_)
+        lease_->on_end([this](const Error& why) { finish(why); });
     watch_time(form.spec.timeout + base::k_exec_end_grace);
     run_ = operations.run(form.spec, *this);
 }

@@ -38,6 +38,7 @@ std::string signal_word(int number);
 class ExecRun final : private sandbox::RunObserver {
   public:
     /// Starts it. `sink`, `clock` and `timers` must outlive this; `operations` are those of the lease.
+    /// Without a lease the caller holds it, and destroys this when it ends.
     ExecRun(std::unique_ptr<conversation::Lease> lease, sandbox::Operations& operations, ExecForm form,
             ExecSink& sink, const base::Clock& clock, base::Timers& timers);
     ~ExecRun() override;

@@ -94,7 +94,8 @@ void read_sandbox_tools(ObjectReader& reader, std::vector<std::string>& names) {
     const Json* const value = reader.any("sandboxTools");
     if (value == nullptr) {
         for (const base::ToolSpec& tool : base::k_tools)
-            names.emplace_back(tool.name);
+            if (tool.effect != base::ToolSpec::Effect::runs)
+                names.emplace_back(tool.name);
         return;
     }
     if (value->is_string() && *value == "none")

@@ -104,7 +104,7 @@ Schema execute_schema(SandboxTools of) {
             "it gives that tool its `policy`, and the sandbox answers it.";
         out["properties"]["sandboxTools"] = described(
             any_of_these({constant("none"), list_of(text())}),
-            "Which of the sandbox's filesystem tools the program may call; all, unless it is said.");
+            "Which of the sandbox's tools the program may call; all but run_command, unless it is said.");
     }
     return out;
 }

@@ -60,8 +60,8 @@ Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, co
     std::vector<execution::ToolSpec>& specs = wanted.specs;
     specs = SandboxToolHost::specs(form.sandbox_tools, std::move(form.tools));
     if (!form.sandbox_tools.empty())
-        request.host =
-            std::make_shared<SandboxToolHost>(api.conversations, sandbox_id, std::move(form.sandbox_tools));
+        request.host = std::make_shared<SandboxToolHost>(api.conversations, api.budgets.exec, request.holder,
+                                                         sandbox_id, std::move(form.sandbox_tools));
     const bool waits_for_caller = std::any_of(specs.begin(), specs.end(), [&](const auto& spec) {
         return spec.policy == execution::Policy::ask || !request.host || !request.host->has(spec.name);
     });
@@ -475,7 +475,7 @@ void add_execute_routes(Api& api, std::vector<Route>& routes) {
     routes.push_back(std::move(run));
     Route within = execute_route(
         "/v1/sandboxes/{id}/execute", "executeWithSandbox",
-        "The same, and the program may call the filesystem tools of this sandbox, which answers them itself. "
+        "The same, and the program may call the tools of this sandbox, which answers them itself. "
         "The program does not run in it.",
         "ExecuteWithSandbox", bind_handler(api, async_execute_in_sandbox));
     within.errors.push_back(Errc::not_found);

@@ -60,15 +60,16 @@ sandbox::NetworkMode read_network(ObjectReader& reader) {
     return mode.value_or(sandbox::NetworkMode::none);
 }
 
-/// `readBeforeEdit` of the member `tools`, if both are there.
-std::optional<bool> read_tools(ObjectReader& reader) {
+conversation::ToolChanges read_tools(ObjectReader& reader) {
+    conversation::ToolChanges changes;
     const Json* value = reader.object("tools");
     if (value == nullptr)
-        return std::nullopt;
+        return changes;
     ObjectReader tools(*value, "tools.");
-    const auto read_before_edit = tools.boolean("readBeforeEdit");
+    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
+        changes.*setting.change = tools.boolean(setting.api);
     keep_error(reader, tools.finish());
-    return read_before_edit;
+    return changes;
 }
 
 // A string without NUL, which C programs down the line would take for its end.
@@ -169,7 +170,7 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body,
                          .applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
     request.preview = read_preview(reader).applied_to({});
-    request.tools.read_before_edit = read_tools(reader).value_or(false);
+    request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
@@ -184,7 +185,7 @@ base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
     form.metadata = read_metadata(reader);
     form.limits = read_limits(reader, ceilings);
     form.preview = read_preview(reader);
-    form.read_before_edit = read_tools(reader);
+    form.tools = read_tools(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();

@@ -24,6 +24,12 @@ GuestCall::~GuestCall() {
 }
 
 Result<void> GuestCall::begin(Api& api, const sandbox::CallSpec& spec) {
+    return begin(api, [&spec](sandbox::Operations& operations, sandbox::CallObserver& observer) {
+        return operations.call(spec, observer);
+    });
+}
+
+Result<void> GuestCall::begin(Api& api, const Start& start) {
     const auto operations = operations_of(api, *lease_);
     if (operations.has_error())
         return operations.error();
@@ -32,7 +38,7 @@ Result<void> GuestCall::begin(Api& api, const sandbox::CallSpec& spec) {
         if (!ended_)
             on_failed(why);
     });
-    call_ = (*operations)->call(spec, *this);
+    call_ = start(**operations, *this);
     return {};
 }
 

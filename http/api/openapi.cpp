@@ -27,7 +27,7 @@ constexpr std::string_view k_about =
 constexpr std::array k_tags = std::to_array<Described>({
     {"conversations", "Conversations, their messages, their events and the tokens that open them."},
     {"sandboxes", "Sandboxes, what they use and what they write, their programs and files."},
-    {"tools", "The filesystem tools that models call."},
+    {"tools", "The tools that models call."},
     {"execute", "Programs that models write: code mode."},
     {"executions", "Their runs: events, calls of tools, results."},
     {"executors", "The engines that run them."},

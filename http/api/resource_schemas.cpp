@@ -60,13 +60,11 @@ void add_words(Schema& out) {
 }
 
 void add_parts(Schema& out) {
-    out["ToolSettings"] = described(
-        object(Members::required,
-               {{"readBeforeEdit",
-                 "Whether an edit of a file that was not read in this generation of the sandbox, or that "
-                 "changed since it was read, is refused as FILE_CHANGED.",
-                 flag()}}),
-        "How the filesystem tools work in a conversation's sandbox.");
+    std::vector<Property> tool_settings;
+    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
+        tool_settings.push_back({std::string(setting.api), std::string(setting.means), flag()});
+    out["ToolSettings"] = described(object(Members::required, tool_settings),
+                                    "How the tools work in a conversation's sandbox.");
     out["Limits"] = described(limits_schema(Members::required), "The limits of a sandbox.");
     std::vector<Property> enforcement;
     for (const sandbox::EnforcementEntry& entry : sandbox::k_enforcement_table)
@@ -106,7 +104,7 @@ Schema conversation() {
         limits(),
         network(),
         preview(),
-        {"tools", "How the filesystem tools work in its sandbox.", ref("ToolSettings")},
+        {"tools", "How the tools work in its sandbox.", ref("ToolSettings")},
         metadata(),
         {"ttlSeconds", "Seconds from its creation after which it is ended; 0: never.",
          integer(k_seconds_range)},

@@ -5,7 +5,8 @@
 
 #include "core/base/execution_limits.hpp"
 #include "core/execution/json_depth.hpp"
-#include "core/sandbox/calls.hpp"
+#include "core/sandbox/operations.hpp"
+#include "http/api/run_command.hpp"
 #include "http/api/tool_formats.hpp"
 #include "http/wire/json_reader.hpp"
 
@@ -20,11 +21,14 @@ using base::Result;
 class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
                             private sandbox::CallObserver {
   public:
-    ToolCallState(conversation::Manager& conversations, std::function<void(Result<std::string>)> done)
-        : conversations_(conversations), done_(std::move(done)) {}
+    ToolCallState(conversation::Manager& conversations, base::Budget& exec, base::ShareHolder holder,
+                  std::function<void(Result<std::string>)> done)
+        : conversations_(conversations), exec_(exec), holder_(std::move(holder)), done_(std::move(done)) {}
 
-    void begin(const std::string& sandbox_id, std::string members) {
-        members_ = std::move(members);
+    /// `args` is the text of an object.
+    void begin(const std::string& sandbox_id, const base::ToolSpec& tool, std::string args) {
+        tool_ = &tool;
+        args_ = std::move(args);
         conversations_.lease(sandbox_id, conversation::LeaseUse::request,
                              [self = weak_from_this()](Result<std::unique_ptr<conversation::Lease>> lease) {
                                  if (const auto it = self.lock())
@@ -50,12 +54,28 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
         sandbox::Operations* const operations = conversations_.operations(*lease_);
         if (operations == nullptr)
             return finish(Error(Errc::sandbox_gone, "the sandbox has ended"));
+        if (tool_->effect == base::ToolSpec::Effect::runs)
+            return run_command(*operations);
         sandbox::CallSpec spec;
         spec.command = "tool";  // the guest's word (bridge/protocol.hpp)
-        spec.members = std::move(members_);
+        spec.members.append("\"name\":\"").append(tool_->name).append("\",\"args\":").append(args_);
         if (conversations_.tools(*lease_).read_before_edit)
             spec.members += ",\"readBeforeEdit\":true";
         call_ = operations->call(spec, *this);
+    }
+    void run_command(sandbox::Operations& operations) {
+        const auto args = parse_json(args_);
+        if (args.has_error())
+            return finish(args.error());
+        CommandForm form;
+        if (auto refused = read_command(*args, conversations_.tools(*lease_), form))
+            return finish(std::move(*refused));
+        auto share = exec_.take(holder_, RunCommand::k_kept_bytes);
+        if (share.has_error())
+            return finish(share.error());
+        call_ = std::make_unique<RunCommand>(std::move(form), std::move(*share), operations,
+                                             static_cast<sandbox::CallObserver&>(*this),
+                                             conversations_.clock(), conversations_.timers());
     }
     void on_reply(std::string_view json) override { tell_changes(json); }
     void on_bytes(std::string_view bytes) override {
@@ -99,8 +119,11 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
     }
 
     conversation::Manager& conversations_;
+    base::Budget& exec_;
+    const base::ShareHolder holder_;
     std::function<void(Result<std::string>)> done_;
-    std::string members_;
+    const base::ToolSpec* tool_ = nullptr;
+    std::string args_;
     std::unique_ptr<conversation::Lease> lease_;
     std::unique_ptr<sandbox::Call> call_;
     std::string text_;
@@ -131,10 +154,8 @@ std::unique_ptr<execution::HostedCall> SandboxToolHost::call(
     object = object.size() > 2 ? object.substr(1, object.size() - 2) : "{}";
     if (!execution::is_one_object(object))
         object = "{}";
-    std::string members = "\"name\":\"" + tool + "\",\"args\":";
-    members += object;
-    auto state = std::make_shared<ToolCallState>(conversations_, std::move(done));
-    state->begin(sandbox_id_, std::move(members));
+    auto state = std::make_shared<ToolCallState>(conversations_, exec_, holder_, std::move(done));
+    state->begin(sandbox_id_, *base::find_tool(tool), std::string(object));
     return std::make_unique<SandboxToolCall>(std::move(state));
 }
 

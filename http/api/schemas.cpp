@@ -39,7 +39,7 @@ Property preview_schema() {
     return {"preview", "What its preview shows, and to whom.", ref("PreviewChanges")};
 }
 Property tools() {
-    return {"tools", "How the filesystem tools work in its sandbox.", ref("ToolChanges")};
+    return {"tools", "How the tools work in its sandbox.", ref("ToolChanges")};
 }
 enum class FieldUse : bool { make, patch };
 
@@ -64,13 +64,15 @@ Property ttl_seconds() {
 }
 
 void add_creates(Schema& out) {
-    out["ToolChanges"] = described(
-        object(Members::optional,
-               {{"readBeforeEdit",
-                 "Whether an edit of a file that was not read in this generation of the sandbox, or that "
-                 "changed since it was read, is refused as FILE_CHANGED. False unless it is set.",
-                 flag()}}),
-        "How the filesystem tools are to work; what is not named stays.");
+    std::vector<Property> tool_changes;
+    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
+        tool_changes.push_back({std::string(setting.api),
+                                std::string(setting.means) + (conversation::ToolSettings().*setting.value
+                                                                  ? " True unless it is set."
+                                                                  : " False unless it is set."),
+                                flag()});
+    out["ToolChanges"] = described(object(Members::optional, tool_changes),
+                                   "How the tools are to work; what is not named stays.");
     out["CreateConversation"] = described(
         object(Members::optional,
                with_fields({{"agent", "The agent that answers; the server's default unless it is named.",

@@ -103,10 +103,11 @@ OrderedJson tool_schema(const ToolSpec& tool) {
     return out;
 }
 
-OrderedJson tool_list(ToolFormat format) {
+OrderedJson tool_list(ToolFormat format, const conversation::ToolSettings& settings) {
     OrderedJson tools = OrderedJson::array();
     for (const ToolSpec& tool : base::k_tools)
-        tools.push_back(one_tool(tool, format));
+        if (tool.effect != ToolSpec::Effect::runs || settings.run_command)
+            tools.push_back(one_tool(tool, format));
     // All of them are functions of one of its tools.
     if (format == ToolFormat::gemini)
         tools = OrderedJson::array({OrderedJson{{"functionDeclarations", std::move(tools)}}});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/conversation/field_table.hpp"
 #include "core/plain/tool_table.hpp"
 
 namespace atl::http {
@@ -18,8 +19,9 @@ inline constexpr std::string_view k_tool_formats[] = {"json-schema", "openai", "
 /// Nothing for a word that is none of k_tool_formats.
 std::optional<ToolFormat> tool_format(std::string_view word) noexcept;
 
-/// `{"format":…,"tools":[…]}`: the list is what a request to such a model has as its `tools`.
-nlohmann::ordered_json tool_list(ToolFormat format);
+/// `{"format":…,"tools":[…]}`: the list is what a request to such a model has as its `tools`. It leaves out
+/// what `settings` switches off.
+nlohmann::ordered_json tool_list(ToolFormat format, const conversation::ToolSettings& settings = {});
 
 /// The JSON Schema (2020-12) of a tool's arguments: what is published, not every name that is understood.
 nlohmann::ordered_json tool_schema(const base::ToolSpec& tool);

@@ -100,7 +100,7 @@ void add_tool_schemas(Schema& out) {
                                     Schema{{"type", "string"}, {"enum", std::move(formats)}}},
                                    {"tools", "The tools in that form: the `tools` of a request to a model.",
                                     list_of(any_object())}}),
-        "The filesystem tools.");
+        "The tools for models.");
 }
 
 }  // namespace atl::http

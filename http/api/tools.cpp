@@ -1,11 +1,10 @@
-// The routes of the filesystem tools. The guest does the work and makes the result object; its bytes are
-// passed on as they come.
+// The routes of the tools. The guest does the work and makes the result object, whose bytes are passed on as
+// they come; but run_command is the server's (run_command.hpp).
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "core/base/ids.hpp"
-#include "core/base/json_writer.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/plain/operation_limits.hpp"
@@ -16,6 +15,8 @@
 #include "http/api/guest_call.hpp"
 #include "http/api/leased_sandbox.hpp"
 #include "http/api/ownership.hpp"
+#include "http/api/run_command.hpp"
+#include "http/api/tool_failure.hpp"
 #include "http/api/tool_formats.hpp"
 #include "http/api/tool_progress.hpp"
 #include "http/api/tool_stream.hpp"
@@ -40,6 +41,7 @@ struct ToolForm {
     std::string arguments;  // JSON text
     std::string context;    // likewise; empty: none
     std::string tool_call_id;
+    std::optional<CommandForm> command;  // of run_command
     EventNames names = EventNames::none;
     std::shared_ptr<ToolProgressLog> progress;  // once the call is under way
 };
@@ -115,25 +117,15 @@ Result<ToolForm> read_form(const Json& body) {
 /// The result object of a call that has no sandbox to run in. `why`: it is there, but cannot be had now.
 std::string unavailable_json(const ToolForm& form, const Error* why = nullptr) {
     const bool is_missing = !form.sandbox_id;
-    std::string out;
-    base::JsonWriter json(out);
-    json.begin_object().key("success").raw("false").key("userFeedback");
-    json.string(is_missing || why != nullptr
-                    ? "This operation requires a sandbox environment. Please try again."
-                    : "This operation requires a sandbox environment. Please refresh and try again.");
-    json.key("previewRefreshNeeded").raw("false").key("technicalDetails").begin_object().key("error");
-    if (why != nullptr)
-        json.string("The sandbox is not available now: " + why->detail());
-    else
-        json.string(is_missing ? "Missing sandbox context - sandboxId required"
-                               : "Sandbox context missing - sandboxId is required");
-    json.key("errorCode");
-    json.string(is_missing ? base::tool_error::missing_sandbox : base::tool_error::sandbox_unavailable);
-    json.end_object();
-    if (!form.context.empty())
-        json.key("context").raw(form.context);
-    json.end_object();
-    return out;
+    const std::string error = why != nullptr ? "The sandbox is not available now: " + why->detail()
+                              : is_missing   ? "Missing sandbox context - sandboxId required"
+                                             : "Sandbox context missing - sandboxId is required";
+    return failure_json(
+        {is_missing ? base::tool_error::missing_sandbox : base::tool_error::sandbox_unavailable, error,
+         is_missing || why != nullptr
+             ? "This operation requires a sandbox environment. Please try again."
+             : "This operation requires a sandbox environment. Please refresh and try again."},
+        form.context);
 }
 
 // It holds what a sandbox wrote: no browser may take it for a page of this origin.
@@ -148,16 +140,22 @@ bool is_unready(Errc code) {
     return code == Errc::sandbox_failed || code == Errc::conversation_starting;
 }
 
-/// The same as the answer that the client wants. `why`: what a call ended with before it began.
-Response without_sandbox(const RequestContext& context, const std::string& tool, const ToolForm& form,
-                         const std::optional<Error>& why = std::nullopt) {
-    const std::string result = unavailable_json(form, why && is_unready(why->code()) ? &*why : nullptr);
+/// The answer that the client wants, of a call whose result object is known at once.
+Response known_result(const RequestContext& context, const std::string& tool, const ToolForm& form,
+                      const std::string& result) {
     if (context.accepts() != MediaType::event_stream)
         return kept_from_browsers(json_response(result));
     Response response;
     response.content_type = k_event_stream_type;
     response.body = ToolStream::result_frame({tool, form.tool_call_id, form.names}, result);
     return kept_from_browsers(std::move(response));
+}
+
+/// The same of a call that has no sandbox. `why`: what it ended with before it began.
+Response without_sandbox(const RequestContext& context, const std::string& tool, const ToolForm& form,
+                         const std::optional<Error>& why = std::nullopt) {
+    return known_result(context, tool, form,
+                        unavailable_json(form, why && is_unready(why->code()) ? &*why : nullptr));
 }
 
 /// Whether the sandbox is not there for this client: unknown, another's, ended, or not to be started. What is
@@ -178,15 +176,50 @@ sandbox::CallSpec call_spec(const std::string& tool, const ToolForm& form,
     return spec;
 }
 
+/// Reads the arguments of run_command. The result object if the call is refused by them or by the settings of
+/// the sandbox. Errors: not_found, storage_failed.
+Task<Result<std::optional<std::string>>> async_read_command(Api& api, RequestContext& context,
+                                                            const Json& args, ToolForm& form) {
+    auto look = [&](conversation::Reply<conversation::ToolSettings> reply) {
+        api.conversations.tools(*form.sandbox_id, std::move(reply));
+    };
+    const auto settings = co_await context.async_reply<conversation::ToolSettings>(look);
+    if (settings.has_error())
+        co_return settings.error();
+    form.command.emplace().context = form.context;
+    co_return read_command(args, *settings, *form.command);
+}
+
+/// The place for the output of a command in the budget. Errors: not_found, storage_failed, user_share,
+/// capacity.
+Task<Result<base::Share>> async_command_share(Api& api, RequestContext& context, const ToolForm& form) {
+    const auto holder = co_await async_holder(api, context, *form.sandbox_id);
+    if (holder.has_error())
+        co_return holder.error();
+    co_return api.budgets.exec.take(*holder, RunCommand::k_kept_bytes);
+}
+
 /// The call begun, by the rules of the sandbox's conversation, whose log hears of it if it takes long.
 Task<Result<std::unique_ptr<GuestCall>>> async_begin(Api& api, RequestContext& context,
                                                      const std::string& tool, ToolForm& form) {
+    base::Share share;
+    if (form.command) {
+        auto taken = co_await async_command_share(api, context, form);
+        if (taken.has_error())
+            co_return taken.error();
+        share = std::move(*taken);
+    }
     auto lease = co_await async_lease(api, context, *form.sandbox_id, conversation::LeaseUse::request);
     if (lease.has_error())
         co_return lease.error();
     const sandbox::CallSpec spec = call_spec(tool, form, api.conversations.tools(**lease));
     auto call = std::make_unique<GuestCall>(context, std::move(*lease));
-    if (const auto begun = call->begin(api, spec); begun.has_error())
+    const GuestCall::Start run = [&](sandbox::Operations& operations, sandbox::CallObserver& observer) {
+        return std::make_unique<RunCommand>(std::move(*form.command), std::move(share), operations, observer,
+                                            api.conversations.clock(), api.conversations.timers());
+    };
+    const auto begun = form.command ? call->begin(api, run) : call->begin(api, spec);
+    if (begun.has_error())
         co_return begun.error();
     form.progress =
         std::make_shared<ToolProgressLog>(api.conversations, *form.sandbox_id, tool, form.tool_call_id);
@@ -272,6 +305,15 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
         co_return without_sandbox(context, name, *form);
     if (reachable.has_error())
         co_return reachable.error();
+    if (tool->effect == base::ToolSpec::Effect::runs) {
+        const auto refused = co_await async_read_command(api, context, (*body)["args"], *form);
+        if (refused.has_error() && is_unavailable(refused.error().code()))
+            co_return without_sandbox(context, name, *form);
+        if (refused.has_error())
+            co_return refused.error();
+        if (*refused)
+            co_return known_result(context, name, *form, **refused);
+    }
     auto call = co_await async_begin(api, context, name, *form);
     if (call.has_error() && is_unavailable(call.error().code()))
         co_return without_sandbox(context, name, *form, call.error());
@@ -292,12 +334,26 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
     co_return kept_from_browsers(std::move(response));
 }
 
-Task<Result<Response>> async_list_tools(Api&, RequestContext& context) {
+Task<Result<Response>> async_list_tools(Api& api, RequestContext& context) {
     const std::string* const asked = context.query_value("format");
     const auto format = asked == nullptr ? ToolFormat::json_schema : tool_format(*asked);
     if (!format)
         co_return Error(Errc::invalid_field, "format must be json-schema, openai, anthropic or gemini.");
-    co_return json_response(tool_list(*format).dump());
+    const std::string* const id = context.query_value("sandboxId");
+    if (id == nullptr)
+        co_return json_response(tool_list(*format).dump());
+    if (!base::is_id(*id))
+        co_return Error(Errc::not_found, "There is no such sandbox.");
+    const auto reachable = co_await async_check_sandbox(api, context, *id);
+    if (reachable.has_error())
+        co_return reachable.error();
+    auto look = [&](conversation::Reply<conversation::ToolSettings> reply) {
+        api.conversations.tools(*id, std::move(reply));
+    };
+    const auto settings = co_await context.async_reply<conversation::ToolSettings>(look);
+    if (settings.has_error())
+        co_return settings.error();
+    co_return json_response(tool_list(*format, *settings).dump());
 }
 
 }  // namespace
@@ -306,18 +362,19 @@ std::vector<Route> tool_routes(Api& api) {
     api.unattended = std::make_shared<UnattendedCalls>(api.conversations.timers());
     std::vector<Route> routes;
     Route list{Method::get, "/v1/tools", "listTools",
-               "The filesystem tools, with the schemas of their arguments.",
+               "The tools for models, with the schemas of their arguments.",
                bind_handler(api, async_list_tools)};
     list.query = {{"format",
                    R"({"enum":["json-schema","openai","anthropic","gemini"],"default":"json-schema"})",
-                   "The form in which a model's API wants its tools."}};
+                   "The form in which a model's API wants its tools."},
+                  {"sandboxId", R"({"type":"string"})", "Only those that are not switched off in this sandbox."}};
     list.responses = {{200, "The tools.", "ToolList"}};
-    list.errors = {Errc::invalid_field};
+    list.errors = {Errc::invalid_field, Errc::not_found, Errc::storage_failed};
     list.user_keys = UserKeys::allowed;
     routes.push_back(std::move(list));
 
     Route call{Method::post, "/v1/tools/{name}", "callTool",
-               "Runs a filesystem tool in a sandbox; with Accept: text/event-stream its progress streams.",
+               "Runs a tool in a sandbox; with Accept: text/event-stream its progress streams.",
                bind_handler(api, async_call_tool)};
     call.body = BodyKind::json;
     call.request_schema = "CallTool";

@@ -104,8 +104,10 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     write_limits(json.key("limits"), view.limits);
     json.key("network").string(to_string(view.network));
     write_preview(json.key("preview"), view.preview);
-    json.key("tools").begin_object().key("readBeforeEdit");
-    json.raw(record.tools.read_before_edit ? "true" : "false").end_object();
+    json.key("tools").begin_object();
+    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
+        json.key(setting.api).raw(record.tools.*setting.value ? "true" : "false");
+    json.end_object();
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
     for (const auto& field : conversation::k_seconds_fields)
         json.key(field.api).number(record.*field.value);

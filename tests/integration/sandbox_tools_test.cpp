@@ -88,4 +88,25 @@ TEST_CASE("A tool of the sandbox that the caller denies is refused, and of two p
     CHECK(unattended["pointer"] == "/detached");
 }
 
+TEST_CASE("A program runs commands only where run_command is named, and not where it is off", "[execute]") {
+    Lab lab;
+    const auto execute = [&](const std::string& path, const Json& names) {
+        Json form = {{"code",
+                      "ran = await codemode.run_command({'command': 'echo $((40 + 2)); exit 3'})\n"
+                      "return [ran['success'], ran.get('data', {}).get('stdout'), "
+                      "ran.get('data', {}).get('exitCode')]"},
+                     {"language", "python"}};
+        if (!names.is_null())
+            form["sandboxTools"] = names;
+        return lab.api.call(200, "POST", path + "/execute", form.dump());
+    };
+    const Json named = execute(lab.path, Json::array({"run_command"}));
+    INFO(named.dump());
+    CHECK(named["result"] == Json::parse(R"([true,"42\n",3])"));
+    CHECK(execute(lab.path, nullptr)["error"]["kind"] == "runtime");
+    const std::string off =
+        lab.api.create({{"agent", "shell"}, {"tools", {{"runCommand", false}}}})["sandboxId"];
+    CHECK(execute("/v1/sandboxes/" + off, Json::array({"run_command"}))["result"][0] == false);
+}
+
 }  // namespace sandbox_tools_test

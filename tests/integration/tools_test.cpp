@@ -403,7 +403,7 @@ TEST_CASE("The tools are told in the form that a model's API wants") {
     const auto list = [&](const std::string& query) { return api.call(200, "GET", "/v1/tools" + query); };
     const Json plain = list("");
     CHECK(plain["format"] == "json-schema");
-    REQUIRE(plain["tools"].size() == 6);
+    REQUIRE(plain["tools"].size() == 7);
     CHECK(plain["tools"][0]["name"] == "list_directory");
     CHECK(plain["tools"][1]["inputSchema"]["required"] == Json::parse(R"(["absolute_path"])"));
     CHECK(list("?format=openai")["tools"][3]["function"]["parameters"]["properties"]["old_string"]["type"] ==
@@ -428,8 +428,8 @@ TEST_CASE(
     std::optional<ServerProcess> server(std::in_place, options);
     std::optional<ApiClient> api(*server);
     const Json made = api->create({{"tools", {{"readBeforeEdit", true}}}});
-    CHECK(made["tools"] == Json::parse(R"({"readBeforeEdit":true})"));
-    CHECK(api->create()["tools"] == Json::parse(R"({"readBeforeEdit":false})"));
+    CHECK(made["tools"] == Json::parse(R"({"readBeforeEdit":true,"runCommand":true})"));
+    CHECK(api->create()["tools"] == Json::parse(R"({"readBeforeEdit":false,"runCommand":true})"));
     const std::string id = made["id"];
     const std::string sandbox = made["sandboxId"];
     const auto tool = [&](const char* name, const Json& arguments) {

@@ -45,7 +45,7 @@ struct ToolVisitor : bridge::ObjectVisitor {
 
 using Tool = ToolTask (*)(ToolRun&);
 
-/// Precondition: there is such a tool.
+/// Null: the guest has no such tool.
 Tool find_tool_work(std::string_view name) {
     static constexpr std::pair<std::string_view, Tool> k_table[] = {
         {"list_directory", async_list_directory},
@@ -55,7 +55,7 @@ Tool find_tool_work(std::string_view name) {
         {"search_file_content", async_search_file_content},
         {"glob", async_glob},
     };
-    static_assert(std::size(k_table) == std::size(base::k_tools));
+    static_assert(std::size(k_table) + 1 == std::size(base::k_tools), "run_command is the server's");
     for (const auto& [known, tool] : k_table)
         if (known == name)
             return tool;
@@ -104,7 +104,7 @@ void ToolCommand::begin(Connection& connection, Command& command) {
     ToolVisitor visitor;
     if (bridge::scan_object(command.line, k_most_depth, visitor) != bridge::Scan::complete)
         return refuse(connection, "the command is nested too deep", bridge::refusal::invalid);
-    if (base::find_tool(visitor.request.name) == nullptr || visitor.request.arguments.empty())
+    if (find_tool_work(visitor.request.name) == nullptr || visitor.request.arguments.empty())
         return refuse(connection, "no such tool, or no arguments", bridge::refusal::invalid);
     calls_.emplace_back(services_.loop, connection);
     const auto call = std::prev(calls_.end());

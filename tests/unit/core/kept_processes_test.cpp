@@ -254,7 +254,7 @@ TEST_CASE("tools: the rule of a conversation is changed, kept, and told to those
     CHECK_FALSE(rule());
     const auto patch = [&bench](std::optional<bool> read_before_edit) {
         conversation::PatchRequest change;
-        change.read_before_edit = read_before_edit;
+        change.tools.read_before_edit = read_before_edit;
         return bench.house
             .answer([&](auto reply) { bench.house.conversations->patch(bench.id, change, std::move(reply)); })
             ->record.tools.read_before_edit;
@@ -268,8 +268,17 @@ TEST_CASE("tools: the rule of a conversation is changed, kept, and told to those
     CHECK_FALSE(rule());
     conversation::CreateRequest request;
     request.tools.read_before_edit = true;
+    request.tools.run_command = false;
     bench.sandbox_id = bench.house.create(request)->record.sandbox_id;
     CHECK(rule());
+    const auto told = [&bench] {
+        return *bench.house.answer<conversation::ToolSettings>([&](auto reply) {
+            bench.house.conversations->tools(bench.sandbox_id, std::move(reply));
+        });
+    };
+    CHECK(told() == request.tools);
+    bench.house.restart();
+    CHECK(told() == request.tools);
 }
 
 }  // namespace core_kept_processes_test

@@ -48,6 +48,10 @@ TEST_CASE("A program is read with all that it may have, and with defaults where 
     CHECK_FALSE(least->language);
     CHECK(least->request.memory_mb == 96);  // the server allows no more
     CHECK(least->sandbox_tools.size() == 6);
+    CHECK(least->sandbox_tools.back() == "glob");  // run_command is there only by its name
+    const auto named = http::read_execute_form(parsed(R"({"code":"1","sandboxTools":["run_command"]})"), 96,
+                                               SandboxTools::offered);
+    CHECK(named->sandbox_tools == std::vector<std::string>{"run_command"});
 }
 
 TEST_CASE("Memory and processor time of a run keep the ceilings of the key") {

@@ -182,12 +182,17 @@ TEST_CASE("the rule of the tools is on, off, or as it was, and nothing else") {
     CHECK_FALSE(created(R"({"tools":{}})"));
     CHECK_FALSE(created("{}"));
     const auto patched = [](const char* text) {
-        return read_patch_form(*parse_json(text)).value().read_before_edit;
+        return read_patch_form(*parse_json(text)).value().tools.read_before_edit;
     };
     CHECK(patched(R"({"tools":{"readBeforeEdit":true}})") == true);
     CHECK(patched(R"({"tools":{"readBeforeEdit":false}})") == false);
     CHECK_FALSE(patched(R"({"tools":{}})"));
     CHECK_FALSE(patched("{}"));
+    CHECK(read_create_form(*parse_json("{}"))->tools.run_command);
+    CHECK_FALSE(read_create_form(*parse_json(R"({"tools":{"runCommand":false}})"))->tools.run_command);
+    const auto change = read_patch_form(*parse_json(R"({"tools":{"runCommand":false}})"))->tools;
+    CHECK(change.applied_to({.read_before_edit = true}) ==
+          atl::conversation::ToolSettings{.read_before_edit = true, .run_command = false});
     for (const char* text : {R"({"tools":true})", R"({"tools":{"readBeforeEdit":"yes"}})",
                              R"({"tools":{"readBeforeEdit":1}})", R"({"tools":{"readBeforeEdit":null}})"}) {
         CHECK(refusal(create_form, text) == Errc::invalid_field);

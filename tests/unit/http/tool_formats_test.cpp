@@ -31,8 +31,10 @@ TEST_CASE("The tools are told in four forms, each with the same arguments") {
     const Json openai = tool_list(ToolFormat::openai).at("tools");
     const Json anthropic = tool_list(ToolFormat::anthropic).at("tools");
     const Json gemini = tool_list(ToolFormat::gemini).at("tools").at(0).at("functionDeclarations");
-    REQUIRE(plain.size() == 6);
-    REQUIRE(gemini.size() == 6);
+    REQUIRE(plain.size() == 7);
+    REQUIRE(gemini.size() == 7);
+    CHECK(plain[6].at("name") == "run_command");
+    CHECK(gemini[6].at("name") == "run_command");
     for (std::size_t i = 0; i < plain.size(); ++i) {
         const Json& schema = plain[i].at("inputSchema");
         INFO(plain[i].at("name"));
@@ -46,6 +48,16 @@ TEST_CASE("The tools are told in four forms, each with the same arguments") {
     }
     CHECK(plain[3].at("inputSchema").at("properties").at("expected_replacements").at("default") == 1);
     CHECK_FALSE(plain[3].at("inputSchema").at("properties").contains("allow_multiple"));
+}
+
+TEST_CASE("A tool that is switched off is told in no form") {
+    for (std::size_t i = 0; i < std::size(k_tool_formats); ++i) {
+        const auto format = static_cast<ToolFormat>(i);
+        CHECK(tool_list(format).dump().find("\"run_command\"") != std::string::npos);
+        const std::string without = tool_list(format, {.run_command = false}).dump();
+        CHECK(without.find("run_command") == std::string::npos);
+        CHECK(without.find("\"glob\"") != std::string::npos);
+    }
 }
 
 TEST_CASE("A form of tools is known by its word") {
