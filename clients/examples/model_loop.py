@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model that works on files: a loop between a model's API and the six filesystem tools of a sandbox.
+"""A model that works in a sandbox: a loop between a model's API and the sandbox's tools, which edit files and run commands.
 
     model_loop.py TASK
 

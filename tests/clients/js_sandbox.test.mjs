@@ -299,10 +299,10 @@ test('the key of a WebSocket travels in a header, and a refused handshake tells 
 
 test('tools are described and called; a tool that failed is a result', async () => {
     const result = { success: false, userFeedback: 'No such file.', previewRefreshNeeded: false, technicalDetails: { errorCode: 'FILE_NOT_FOUND' } };
-    const answers = { 'GET /v1/tools': ({ query }) => ({ format: query.get('format') }), 'POST /v1/tools/read_file': () => result };
+    const answers = { 'GET /v1/tools': ({ query }) => Object.fromEntries(query), 'POST /v1/tools/read_file': () => result };
     await withStub({ answers }, async (sandbox, { requests }) => {
-        assert.deepEqual(await sandbox.tools('openai'), { format: 'openai' });
-        assert.deepEqual(await sandbox.tools(), { format: null });
+        assert.deepEqual(await sandbox.tools('openai'), { format: 'openai', sandboxId: 's1' });
+        assert.deepEqual(await sandbox.tools(), { sandboxId: 's1' });
         assert.deepEqual(await sandbox.tools.call('read_file', { path: 'x' }, { toolCallId: 'c1' }), result);
         assert.deepEqual(JSON.parse(requests[2].body), { sandboxId: 's1', args: { path: 'x' }, context: { toolCallId: 'c1' } });
     });

@@ -6,7 +6,7 @@ import { Atoll } from '../../clients/js/src/index.js';
 import { startServer } from '../node_support/server.mjs';
 import { errorOf, keyed, until } from './js_lab.mjs';
 
-const TOOLS = ['list_directory', 'read_file', 'write_file', 'replace', 'search_file_content', 'glob'];
+const TOOLS = ['list_directory', 'read_file', 'write_file', 'replace', 'search_file_content', 'glob', 'run_command'];
 
 let server;
 let atoll;
@@ -97,6 +97,8 @@ test('tools are told in the form of a model, work on the files, and failures are
     assert.deepEqual((await sandbox.tools.call('glob', { pattern: '**/*.txt' })).data.files, ['/workspace/src/a.txt']);
     const missing = await sandbox.tools.call('replace', { file_path: 'src/a.txt', old_string: 'none', new_string: 'x' });
     assert.deepEqual([missing.success, missing.technicalDetails.errorCode], [false, 'STRING_NOT_FOUND']);
+    const ran = await sandbox.tools.call('run_command', { command: 'cat src/a.txt; exit 3' });
+    assert.deepEqual([ran.success, ran.data.exitCode, ran.data.stdout], [true, 3, 'two\n']);
     assert.equal(await codeOf(sandbox.tools.call('format_disk', {})), 'not_found');
 });
 

@@ -89,7 +89,7 @@ test('the program of the quickstart runs as it stands there', async () => {
         const { status, stdout, stderr, all } = await runTool('node', [path.join(folder, 'tour.mjs')], env);
         assert.deepEqual([status, stderr], [0, ''], all);
         const wanted = ['hello', 'A tour paused', '6 0', 'created src/a.txt', 'one', ' 6', 'copy', 'copy/a.txt', 'note', 'src', 'src/a.txt',
-            'hello alice', 'SIGTERM', '1 ended', 'typed\r', '30 100\r', '6 true one'];
+            'hello alice', 'SIGTERM', '1 ended', 'typed\r', '30 100\r', '7 true one'];
         assert.deepEqual(stdout.trimEnd().split('\n'), wanted);
     } finally {
         await server.stop();

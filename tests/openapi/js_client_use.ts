@@ -33,9 +33,9 @@ function tell(event: AtollEvent): string {
 }
 
 async function converse(): Promise<void> {
-    const tools = { readBeforeEdit: true };
+    const tools = { readBeforeEdit: true, runCommand: false };
     const conversation = await atoll.conversations.create({ agent: 'shell', userId: 'alice', metadata: { ticket: 17 }, tools });
-    console.log(conversation.info?.tools.readBeforeEdit);
+    console.log(conversation.info?.tools.readBeforeEdit, conversation.info?.tools.runCommand);
     for await (const event of conversation.stream('echo hello')) console.log(tell(event));
     const { turn, after } = await conversation.send('echo again', { idempotencyKey: 'again-1' });
     // Node 22 has a WebSocket of its own.

@@ -39,7 +39,7 @@ export interface ExecuteOptions<Tool extends ToolDescription = ProgramTool> exte
     maxOutputBytes?: number;
     maxCalls?: number;
     tools?: Tool[];
-    /** `sandbox.execute` only: which of the sandbox's filesystem tools the program may call; all by default. */
+    /** `sandbox.execute` only: which of the sandbox's tools the program may call; all but `run_command` by default. */
     sandboxTools?: 'none' | string[];
 }
 export interface ProgramLog {

@@ -161,7 +161,7 @@ export interface ConversationInfo {
     limits: Limits;
     network: Network;
     preview: Preview;
-    tools: { readBeforeEdit: boolean };
+    tools: { readBeforeEdit: boolean; runCommand: boolean };
     metadata: Record<string, unknown>;
     idleSeconds: number;
     ttlSeconds: number;
@@ -178,8 +178,8 @@ export interface ConversationChanges {
     metadata?: Record<string, unknown>;
     limits?: Partial<Limits>;
     preview?: Partial<Preview>;
-    /** Whether an edit of a file that was not read in this generation, or changed since, is refused. */
-    tools?: { readBeforeEdit?: boolean };
+    /** Whether an edit of a file that was not read in this generation, or changed since, is refused; whether the tool `run_command` is there. */
+    tools?: { readBeforeEdit?: boolean; runCommand?: boolean };
     idleSeconds?: number;
     ttlSeconds?: number;
 }
@@ -448,10 +448,11 @@ export type ToolFrame =
     | ({ type: 'tool_progress'; status: 'started' | 'running' } & ToolWord)
     | { type: 'tool_result'; toolCallId: string | null; toolName: string; result: ToolResult };
 export interface Tools {
+    /** The tools of this sandbox: those that are switched off in it are left out. */
     <Format extends ToolFormat = 'json-schema'>(format?: Format, options?: Cancellable): Promise<ToolList<Format>>;
     /** Runs a tool in this sandbox. A tool that failed is a result with `success: false`, not an error. */
     call(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Promise<ToolResult>;
-    /** The same, with its progress; the result is the last frame. Ending the iteration ends a search. */
+    /** The same, with its progress; the result is the last frame. Ending the iteration ends a search or a command. */
     stream(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Abortable): Iteration<ToolFrame>;
 }
 
@@ -459,7 +460,7 @@ export interface Sandbox {
     readonly id: string;
     info: SandboxInfo | null;
     readonly exec: Exec;
-    /** The same as that of the client, with the filesystem tools of this sandbox. The program does not run in it. */
+    /** The same as that of the client, with the tools of this sandbox. The program does not run in it. */
     readonly execute: Execute;
     readonly files: Files;
     readonly processes: Processes;

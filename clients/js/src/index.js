@@ -23,7 +23,7 @@ export class Atoll {
         return new Sandbox(this.#transport, id);
     }
     tools(format, { signal, timeoutMs } = {}) {
-        return listTools(this.#transport, format, { signal, timeoutMs });
+        return listTools(this.#transport, { format }, { signal, timeoutMs });
     }
     system({ signal, timeoutMs } = {}) {
         return this.#transport.json('GET', '/v1/system', { signal, timeoutMs });

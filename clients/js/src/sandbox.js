@@ -68,7 +68,7 @@ export class Sandbox {
             stream: (program, options = {}) => new Iteration((signal) => this.#execStream(program, options, signal), options.signal),
         });
         this.execute = executeOver(transport, `${this.#path}/execute`);
-        this.tools = Object.assign((format, options = {}) => listTools(transport, format, options), {
+        this.tools = Object.assign((format, options = {}) => listTools(transport, { format, sandboxId: id }, options), {
             call: (name, args, context, options = {}) => this.#callTool(name, args, context, options),
             stream: (name, args, context, options = {}) => new Iteration((signal) => this.#streamTool(name, args, context, signal), options.signal),
         });
@@ -135,7 +135,7 @@ function toolPath(name) {
     return `/v1/tools/${encodeURIComponent(name)}`;
 }
 
-/** The tools with their schemas, in the form that a model's API takes. */
-export function listTools(transport, format, { signal, timeoutMs }) {
-    return transport.json('GET', '/v1/tools', { query: { format }, signal, timeoutMs });
+/** The tools with their schemas, in the form that a model's API takes; with a `sandboxId` without those that are switched off there. */
+export function listTools(transport, query, { signal, timeoutMs }) {
+    return transport.json('GET', '/v1/tools', { query, signal, timeoutMs });
 }

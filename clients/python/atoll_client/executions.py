@@ -55,7 +55,7 @@ class ExecuteOptions(TypedDict, total=False):
     max_calls: int
     user_id: str
     tools: Sequence[ProgramTool]
-    sandbox_tools: Union[str, Sequence[str]]  # for execute of a sandbox: `none`, or names
+    sandbox_tools: Union[str, Sequence[str]]  # for execute of a sandbox: `none`, or names; without it all but run_command
 
 
 class Executor(TypedDict, total=False):
@@ -152,7 +152,7 @@ def _with_handlers(options: "ExecuteOptions", handlers: Handlers) -> "ExecuteOpt
 
 
 class AsyncExecutes:
-    """Running programs: of the client, and of a sandbox, whose filesystem tools the program may then call."""
+    """Running programs: of the client, and of a sandbox, whose tools the program may then call."""
 
     def __init__(self, core: Core, execute_route: str) -> None:
         self._core = core

@@ -40,7 +40,7 @@ def exec_body(
 
 
 class AsyncTools:
-    """The filesystem tools that models call. `await sandbox.tools()` gives their definitions."""
+    """The tools that models call. `await sandbox.tools()` gives the definitions of those that are not switched off in the sandbox."""
 
     def __init__(self, core: Core, sandbox_id: Optional[str]) -> None:
         self._core = core
@@ -48,7 +48,8 @@ class AsyncTools:
 
     async def __call__(self, format: ToolFormat = "json-schema", timeout: Optional[float] = None) -> List[Dict[str, Any]]:
         """The list that a model's API takes as its `tools`: `format` is `json-schema`, `openai`, `anthropic` or `gemini`."""
-        return (await self._core.call("GET", "/v1/tools", {"format": format}, timeout=timeout))["tools"]
+        query = {"format": format, **given(sandbox_id=self._sandbox_id)}
+        return (await self._core.call("GET", "/v1/tools", query, timeout=timeout))["tools"]
 
     async def call(
         self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None

@@ -27,7 +27,7 @@ else:
 
 
 class Executes:
-    """Running programs: of the client, and of a sandbox, whose filesystem tools the program may then call."""
+    """Running programs: of the client, and of a sandbox, whose tools the program may then call."""
 
     _executes: AsyncExecutes
 

@@ -204,7 +204,7 @@ class Processes:
 
 
 class Tools:
-    """The filesystem tools that models call. `sandbox.tools()` gives their definitions."""
+    """The tools that models call. `sandbox.tools()` gives the definitions of those that are not switched off in the sandbox."""
 
     def __init__(self, inner: AsyncTools) -> None:
         self._inner = inner

@@ -16,7 +16,7 @@ from stub import Stub
 from atoll_client import Atoll
 
 EXAMPLES = ROOT / "clients" / "examples"
-TOOLS = ["list_directory", "read_file", "write_file", "replace", "search_file_content", "glob"]
+TOOLS = ["list_directory", "read_file", "write_file", "replace", "search_file_content", "glob", "run_command"]
 
 
 def start(name, environment, *arguments):
@@ -86,7 +86,7 @@ class Chat(WithServer):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         wanted = ["hello", "A tour paused", "6 0", "created src/a.txt", "one", " 6", "copy", "copy/a.txt", "note", "src", "src/a.txt", "hello alice"]
-        wanted += ["SIGTERM", "1 ended", "typed", "30 100", "6 True one"]
+        wanted += ["SIGTERM", "1 ended", "typed", "30 100", "7 True one"]
         self.assertEqual(re.sub(r"\n+", "\n", done.stdout).split("\n"), [*wanted, ""])
 
     def test_a_refusal_is_printed_in_words(self):
@@ -103,6 +103,7 @@ class FakeModel:
         ("search_file_content", {"pattern": "one"}),
         ("glob", {"pattern": "*.txt"}),
         ("list_directory", {"path": "."}),
+        ("run_command", {"command": "cat a.txt; exit 3"}),
     ]
 
     def __init__(self):
@@ -122,7 +123,7 @@ class FakeModel:
 
 
 class ModelLoop(WithServer):
-    def test_a_model_uses_the_six_tools_and_learns_of_failures(self):
+    def test_a_model_uses_the_tools_and_learns_of_failures(self):
         model = FakeModel()
         stub = Stub({"POST /model": model.answer})
         self.addCleanup(stub.close)
@@ -132,12 +133,13 @@ class ModelLoop(WithServer):
         self.assertEqual(program.returncode, 0, errors)
         self.assertEqual(out.splitlines()[-1], "All is done.")
         self.assertEqual(model.tools, TOOLS)
-        self.assertEqual([told["is_error"] for told in model.told], [False, False, True, False, False, False])
-        wrote, read, failed, found, named, listed = (json.loads(told["content"]) for told in model.told)
+        self.assertEqual([told["is_error"] for told in model.told], [False, False, True, False, False, False, False])
+        wrote, read, failed, found, named, listed, ran = (json.loads(told["content"]) for told in model.told)
         self.assertEqual((wrote["data"]["isNewFile"], read["data"]["content"]), (True, "one"))
         self.assertEqual(failed["technicalDetails"]["errorCode"], "STRING_NOT_FOUND")
         self.assertEqual((found["data"]["matchCount"], named["data"]["files"]), (1, ["/workspace/a.txt"]))
         self.assertEqual([entry["name"] for entry in listed["data"]["entries"]], ["a.txt"])
+        self.assertEqual((ran["data"]["exitCode"], ran["data"]["stdout"]), (3, "one"))
         with Atoll(self.server.url, api_key=self.server.key) as client:
             self.assertEqual([info["status"] for info in client.sandboxes.list() if info["status"] == "ready"], [])
 

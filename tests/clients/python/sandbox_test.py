@@ -330,7 +330,7 @@ class Tools(WithStub):
         sandbox = self.sandbox({"GET /v1/tools": {"format": "openai", "tools": [{"name": "glob"}]}, "POST /v1/tools/glob": result})
         self.assertEqual(sandbox.tools("openai"), [{"name": "glob"}])
         self.assertEqual(sandbox.tools.call("glob", {"pattern": "*"}, {"userId": "u"}), result)
-        self.assertEqual(self.stub.requests[0][1], {"format": "openai"})
+        self.assertEqual(self.stub.requests[0][1], {"format": "openai", "sandboxId": "s1"})
         self.assertEqual(self.stub.requests[1][3], b'{"sandboxId":"s1","context":{"userId":"u"},"args":{"pattern":"*"}}')
 
     def test_a_stream_has_progress_and_the_result_and_one_that_breaks_off_is_an_error(self):

@@ -9,7 +9,7 @@ from lab import DEADLINE_SECONDS, Server
 
 from atoll_client import AsyncAtoll, Atoll, AtollError
 
-TOOLS = ["list_directory", "read_file", "write_file", "replace", "search_file_content", "glob"]
+TOOLS = ["list_directory", "read_file", "write_file", "replace", "search_file_content", "glob", "run_command"]
 
 
 class WithSandboxes(unittest.TestCase):
@@ -136,6 +136,8 @@ class Tools(WithSandboxes):
         missing = call("replace", {"file_path": "src/a.txt", "old_string": "none", "new_string": "x"})
         self.assertEqual((missing["success"], missing["technicalDetails"]["errorCode"]), (False, "STRING_NOT_FOUND"))
         self.assertEqual(self.client.tools.call("glob", {"pattern": "*"})["technicalDetails"]["errorCode"], "MISSING_SANDBOX")
+        ran = call("run_command", {"command": "cat src/a.txt; exit 3"})
+        self.assertEqual((ran["success"], ran["data"]["exitCode"], ran["data"]["stdout"]), (True, 3, "two\n"))
         self.refused("not_found", call, "format_disk", {})
 
 
