@@ -1,6 +1,6 @@
-// The fields of a conversation that its clients set and the server only keeps and shows, the settings of its
-// tools, and the tables of both. Forms, views, schemas, rows and changes loop over the tables. A new field is
-// a member of ClientFields and of FieldChanges, and an entry of a table; a setting likewise.
+// The fields of a conversation that its clients set and the server only keeps and shows, and the tables of
+// them. Forms, views, schemas, rows and changes loop over the tables. A new field is a member of ClientFields
+// and of FieldChanges, and an entry of a table.
 #pragma once
 
 #include <array>
@@ -64,43 +64,6 @@ inline void FieldChanges::apply_to(ClientFields& fields) const {
         if (const auto& change = this->*field.change)
             fields.*field.value = *change;
     });
-}
-
-/// How the tools work in a conversation's sandbox.
-struct ToolSettings {
-    bool read_before_edit = false;  // a file that was not read, or changed since, is not edited
-    bool run_command = true;        // the tool run_command is there
-    bool operator==(const ToolSettings&) const = default;
-};
-
-/// The settings that a request names; one that is not named stays.
-struct ToolChanges {
-    std::optional<bool> read_before_edit;
-    std::optional<bool> run_command;
-
-    ToolSettings applied_to(ToolSettings settings) const;
-};
-
-/// A row of the table of settings.
-struct ToolSettingEntry {
-    std::string_view api;  // in requests, resources and rows
-    bool ToolSettings::*value;
-    std::optional<bool> ToolChanges::*change;
-    std::string_view means;  // its description in the OpenAPI document
-};
-
-inline constexpr std::array k_tool_settings{
-    ToolSettingEntry{"readBeforeEdit", &ToolSettings::read_before_edit, &ToolChanges::read_before_edit,
-                     "Whether an edit of a file that was not read in this generation of the sandbox, or that "
-                     "changed since it was read, is refused as FILE_CHANGED."},
-    ToolSettingEntry{"runCommand", &ToolSettings::run_command, &ToolChanges::run_command,
-                     "Whether the tool `run_command` is there."},
-};
-
-inline ToolSettings ToolChanges::applied_to(ToolSettings settings) const {
-    for (const ToolSettingEntry& entry : k_tool_settings)
-        settings.*entry.value = (this->*entry.change).value_or(settings.*entry.value);
-    return settings;
 }
 
 }  // namespace atl::conversation

@@ -486,16 +486,21 @@ void Manager::forget_process(const std::string& sandbox_id, const std::string& p
 }
 
 void Manager::tools(const std::string& sandbox_id, Reply<ToolSettings> reply) {
-    with_owner(sandbox_id, [reply](const Result<Conversation*>& owner) {
+    with_owner(sandbox_id, [this, sandbox_id, reply](const Result<Conversation*>& owner) {
         if (!owner)
             return reply(owner.error());
-        reply(*owner != nullptr ? (*owner)->record().tools : ToolSettings());
+        reply(*owner != nullptr ? (*owner)->record().tools : standalone_tools(sandbox_id));
     });
 }
 
 ToolSettings Manager::tools(const Lease& lease) const {
     const Conversation* const conversation = residents_.find_by_sandbox(lease.sandbox_id());
-    return conversation != nullptr ? conversation->record().tools : ToolSettings();
+    return conversation != nullptr ? conversation->record().tools : standalone_tools(lease.sandbox_id());
+}
+
+ToolSettings Manager::standalone_tools(const std::string& sandbox_id) const {
+    const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
+    return record != nullptr ? record->tools : ToolSettings();
 }
 
 void Manager::watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<FileWatch>> reply) {

@@ -292,6 +292,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     template <class T, class Call>
     void with(const std::string& id, const Reply<T>& reply, Call call);
     void with_owner(const std::string& sandbox_id, Residents::Found call);
+    ToolSettings standalone_tools(const std::string& sandbox_id) const;
     Conversation& enlist(Record record, sandbox::Record sandbox_record);
     void load(StoredConversation stored);
     void unload(Conversation& conversation);

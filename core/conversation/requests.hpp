@@ -49,6 +49,7 @@ struct SandboxRequest {
     sandbox::Limits limits;
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
     sandbox::PreviewSettings preview;
+    ToolSettings tools;
     std::optional<std::uint32_t> ttl_seconds;
 };
 
@@ -56,6 +57,7 @@ struct SandboxRequest {
 struct SandboxPatch {
     std::optional<sandbox::LimitChanges> limits;
     sandbox::PreviewChanges preview;
+    ToolChanges tools;
     std::optional<std::uint32_t> ttl_seconds;  // from its creation
 };
 

@@ -65,6 +65,7 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     wanted.network = request.network;
     wanted.limits = request.limits;
     wanted.preview = std::move(request.preview);
+    wanted.tools = request.tools;
     wanted.env = std::move(request.env);
     wanted.metadata = std::move(request.metadata);
     wanted.ttl_seconds = request.ttl_seconds.value_or(0);
@@ -302,6 +303,8 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
     sandbox::Record record = *own;
     record.preview = patch.preview.applied_to(std::move(record.preview));
     context_.sandboxes.set_preview(id, record.preview);
+    record.tools = patch.tools.applied_to(record.tools);
+    context_.sandboxes.set_tools(id, record.tools);
     if (patch.ttl_seconds) {
         record.ttl_seconds = *patch.ttl_seconds;
         context_.sandboxes.set_time_to_live(id, record.ttl_seconds);

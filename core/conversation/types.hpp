@@ -93,6 +93,11 @@ std::optional<base::WallTime> event_time(std::string_view json) noexcept;
 /// The content of a turn_start, as JSON text; points into the event.
 std::string_view start_content(const Event& turn_start) noexcept;
 
+using sandbox::k_tool_settings;
+using sandbox::ToolChanges;
+using sandbox::ToolSettingEntry;
+using sandbox::ToolSettings;
+
 /// A process that is started again in each generation.
 struct KeptProcess {
     std::uint32_t number = 0;   // in its conversation

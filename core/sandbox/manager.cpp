@@ -531,6 +531,11 @@ void Manager::set_time_to_live(const std::string& id, std::uint32_t seconds) {
         sandbox->record.ttl_seconds = seconds;
 }
 
+void Manager::set_tools(const std::string& id, const ToolSettings& tools) {
+    if (Sandbox* const sandbox = lookup(id))
+        sandbox->record.tools = tools;
+}
+
 void Manager::set_preview(const std::string& id, const PreviewSettings& preview) {
     Sandbox* const sandbox = lookup(id);
     if (sandbox == nullptr || sandbox->record.preview == preview)

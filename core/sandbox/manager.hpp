@@ -224,6 +224,8 @@ class Manager {
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
     /// Kept in the record, from which a restart takes it; the caller ends it then. 0: no end.
     void set_time_to_live(const std::string& id, std::uint32_t seconds);
+    /// From the next call of a tool on. Kept in the record.
+    void set_tools(const std::string& id, const ToolSettings& tools);
     /// From now on, and tells the observer of a change; does nothing for a sandbox that is not known.
     void set_preview(const std::string& id, const PreviewSettings& preview);
     /// Of the living generation; empty without one, or if this host does not account.

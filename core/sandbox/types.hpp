@@ -18,6 +18,7 @@
 #include "core/base/shares.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/limit_table.hpp"
+#include "core/sandbox/tool_settings.hpp"
 
 namespace atl::sandbox {
 
@@ -149,6 +150,7 @@ struct Record {
     NetworkMode network = NetworkMode::none;
     Limits limits;
     PreviewSettings preview;
+    ToolSettings tools;    // of a sandbox without a conversation
     Environment env;       // from the create request, already checked
     std::string metadata;  // JSON object as text; of a sandbox without a conversation
     base::WallTime created_at{};

@@ -47,6 +47,11 @@ void each_of(auto&& visit, const Field& field, auto&... members) {
 
 inline constexpr std::int64_t k_max_seq = (std::int64_t{1} << k_seq_bits) - 1;
 
+void each_field(A<sandbox::ToolSettings> auto& tools, auto&& visit) {
+    for (const sandbox::ToolSettingEntry& setting : sandbox::k_tool_settings)
+        visit({setting.api}, tools.*setting.value);
+}
+
 void each_field(A<conversation::Record> auto& record, auto&& visit) {
     using enum Kept;
     visit({"key", fixed, 0, k_max_key}, record.key);
@@ -66,8 +71,7 @@ void each_field(A<conversation::Record> auto& record, auto&& visit) {
     visit({"create_digest", unlisted}, record.create_digest);
     conversation::each_client_field([&](const auto& field) { visit({field.api}, record.*field.value); });
     visit({"madeBy"}, record.made_by);
-    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
-        visit({setting.api}, record.tools.*setting.value);
+    each_field(record.tools, visit);
     visit({"logBytes"}, record.log_bytes);
 }
 
@@ -89,6 +93,7 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     visit({"previewAccess"}, record.preview.access);
     visit({"previewWake"}, record.preview.wake);
     visit({"previewPorts", rest, 1}, record.preview.ports);
+    each_field(record.tools, visit);
     visit({"metadata"}, record.metadata);
     visit({"createdAt"}, record.created_at);
     visit({"ttlSeconds"}, record.ttl_seconds);

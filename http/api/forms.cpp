@@ -205,6 +205,7 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
                          .applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
     request.preview = read_preview(reader).applied_to({});
+    request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
@@ -217,6 +218,7 @@ base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& bod
     conversation::SandboxPatch form;
     form.limits = read_limits(reader, ceilings);
     form.preview = read_preview(reader);
+    form.tools = read_tools(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();

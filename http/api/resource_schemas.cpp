@@ -64,7 +64,7 @@ void add_parts(Schema& out) {
     for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
         tool_settings.push_back({std::string(setting.api), std::string(setting.means), flag()});
     out["ToolSettings"] = described(object(Members::required, tool_settings),
-                                    "How the tools work in a conversation's sandbox.");
+                                    "How the tools work in a sandbox.");
     out["Limits"] = described(limits_schema(Members::required), "The limits of a sandbox.");
     std::vector<Property> enforcement;
     for (const sandbox::EnforcementEntry& entry : sandbox::k_enforcement_table)
@@ -136,6 +136,8 @@ Schema sandbox() {
                    limits(),
                    network(),
                    preview(),
+                   {"tools", "How the tools work in it; null: its conversation says.",
+                    any_of_these({ref("ToolSettings"), Schema{{"type", "null"}}})},
                    metadata(),
                    {"ttlSeconds", "Seconds from its creation after which it is removed; 0: never.",
                     integer(k_seconds_range)},

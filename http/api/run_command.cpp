@@ -148,13 +148,12 @@ std::string_view HeadAndTail::last_line() const noexcept {
     return text.substr(text.find_last_of("\r\n") + 1);
 }
 
-std::optional<std::string> read_command(const Json& args, const conversation::ToolSettings& settings,
+std::optional<std::string> read_command(const Json& args, const sandbox::ToolSettings& settings,
                                         CommandForm& form) {
     if (!settings.run_command)
         return failure_json({base::tool_error::tool_disabled,
-                             "run_command is switched off here: `tools.runCommand` of the conversation is "
-                             "false.",
-                             "Commands are switched off in this conversation."},
+                             "run_command is switched off in this sandbox: its `tools.runCommand` is false.",
+                             "Commands are switched off here."},
                             form.context);
     const auto refuse = [&form](std::string_view code, std::string_view error) {
         return failure_json(

@@ -14,8 +14,8 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/shares.hpp"
-#include "core/conversation/types.hpp"
 #include "core/sandbox/calls.hpp"
+#include "core/sandbox/tool_settings.hpp"
 #include "http/api/exec_run.hpp"
 #include "http/wire/json_reader.hpp"
 
@@ -55,7 +55,7 @@ struct CommandForm {
 
 /// Reads the arguments of a call into `form`, whose context is set. The text of the result object if the call
 /// is refused: the tool is off, or the arguments are not its own.
-std::optional<std::string> read_command(const Json& args, const conversation::ToolSettings& settings,
+std::optional<std::string> read_command(const Json& args, const sandbox::ToolSettings& settings,
                                         CommandForm& form);
 
 class RunCommand final : public sandbox::Call, private ExecSink {

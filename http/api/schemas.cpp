@@ -39,7 +39,7 @@ Property preview_schema() {
     return {"preview", "What its preview shows, and to whom.", ref("PreviewChanges")};
 }
 Property tools() {
-    return {"tools", "How the tools work in its sandbox.", ref("ToolChanges")};
+    return {"tools", "How the tools work in the sandbox.", ref("ToolChanges")};
 }
 enum class FieldUse : bool { make, patch };
 
@@ -89,7 +89,7 @@ void add_creates(Schema& out) {
         "A new conversation. An empty body takes all defaults.");
     out["CreateSandbox"] = described(
         object(Members::optional, {user_id(), metadata_schema(), environment_of_all(), limit_changes(),
-                                   network_schema(), preview_schema(), ttl_seconds()}),
+                                   network_schema(), preview_schema(), tools(), ttl_seconds()}),
         "A new sandbox without a conversation. An empty body takes all defaults.");
 }
 
@@ -107,7 +107,7 @@ void add_changes(Schema& out) {
                            FieldUse::patch)),
         "The members to change; what is not named stays.");
     out["PatchSandbox"] =
-        described(object(Members::optional, {limit_changes(), preview_schema(), ttl_seconds()}),
+        described(object(Members::optional, {limit_changes(), preview_schema(), tools(), ttl_seconds()}),
                   "The members to change; what is not named stays.");
     Schema mode = one_of({"cold", "warm"});
     mode["default"] = "cold";

@@ -103,7 +103,7 @@ OrderedJson tool_schema(const ToolSpec& tool) {
     return out;
 }
 
-OrderedJson tool_list(ToolFormat format, const conversation::ToolSettings& settings) {
+OrderedJson tool_list(ToolFormat format, const sandbox::ToolSettings& settings) {
     OrderedJson tools = OrderedJson::array();
     for (const ToolSpec& tool : base::k_tools)
         if (tool.effect != ToolSpec::Effect::runs || settings.run_command)

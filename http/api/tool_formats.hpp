@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "core/conversation/field_table.hpp"
 #include "core/plain/tool_table.hpp"
+#include "core/sandbox/tool_settings.hpp"
 
 namespace atl::http {
 
@@ -21,7 +21,7 @@ std::optional<ToolFormat> tool_format(std::string_view word) noexcept;
 
 /// `{"format":…,"tools":[…]}`: the list is what a request to such a model has as its `tools`. It leaves out
 /// what `settings` switches off.
-nlohmann::ordered_json tool_list(ToolFormat format, const conversation::ToolSettings& settings = {});
+nlohmann::ordered_json tool_list(ToolFormat format, const sandbox::ToolSettings& settings = {});
 
 /// The JSON Schema (2020-12) of a tool's arguments: what is published, not every name that is understood.
 nlohmann::ordered_json tool_schema(const base::ToolSpec& tool);

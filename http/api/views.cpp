@@ -52,6 +52,13 @@ void write_open_ports(base::JsonWriter& json, const conversation::PortUrls& port
     json.end_array();
 }
 
+void write_tools(base::JsonWriter& json, const sandbox::ToolSettings& tools) {
+    json.begin_object();
+    for (const sandbox::ToolSettingEntry& setting : sandbox::k_tool_settings)
+        json.key(setting.api).raw(tools.*setting.value ? "true" : "false");
+    json.end_object();
+}
+
 }  // namespace
 
 void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enforcement) {
@@ -104,10 +111,7 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     write_limits(json.key("limits"), view.limits);
     json.key("network").string(to_string(view.network));
     write_preview(json.key("preview"), view.preview);
-    json.key("tools").begin_object();
-    for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
-        json.key(setting.api).raw(record.tools.*setting.value ? "true" : "false");
-    json.end_object();
+    write_tools(json.key("tools"), record.tools);
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
     for (const auto& field : conversation::k_seconds_fields)
         json.key(field.api).number(record.*field.value);
@@ -139,6 +143,10 @@ void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxV
     write_limits(json.key("limits"), record.limits);
     json.key("network").string(to_string(record.network));
     write_preview(json.key("preview"), record.preview);
+    if (record.conversation_id.empty())
+        write_tools(json.key("tools"), record.tools);
+    else
+        json.key("tools").null();
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
     json.key("ttlSeconds").number(record.ttl_seconds);
     json.key("createdAt").string(base::rfc3339(record.created_at));

@@ -109,6 +109,14 @@ TEST_CASE("Commands are switched off by the conversation, and are then in no lis
     api.call(200, "PATCH", "/v1/conversations/" + off["id"].get<std::string>(), R"({"tools":{"runCommand":true}})");
     CHECK(command()["success"] == true);
     CHECK(names("?sandboxId=" + sandbox) == names(""));
+    const Json alone = api.call(201, "POST", "/v1/sandboxes", R"({"tools":{"runCommand":false}})");
+    CHECK(alone["tools"] == Json::parse(R"({"readBeforeEdit":false,"runCommand":false})"));
+    const std::string path = "/v1/sandboxes/" + alone["id"].get<std::string>();
+    CHECK(run(api.http(), "run_command",
+              body_of(alone["id"], {{"command", "true"}}))["technicalDetails"]["errorCode"] == "TOOL_DISABLED");
+    CHECK(api.call(200, "PATCH", path, R"({"tools":{"runCommand":true}})")["tools"]["runCommand"] == true);
+    CHECK(run(api.http(), "run_command", body_of(alone["id"], {{"command", "true"}}))["success"] == true);
+    CHECK(api.call(200, "GET", "/v1/sandboxes/" + sandbox)["tools"] == nullptr);
     api.call(404, "GET", "/v1/tools?sandboxId=" + std::string(20, 'a'));
     const NewKey bob = add_key(server, {"web", "--user-id", "bob"});
     HttpClient his = client_with(server, bob.secret);

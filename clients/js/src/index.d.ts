@@ -142,6 +142,13 @@ export interface Preview {
     /** The first is that of the address without a port. */
     ports: number[];
 }
+/** How the tools for models work in a sandbox. */
+export interface ToolSettings {
+    /** Whether an edit of a file that was not read in this generation, or changed since, is refused. */
+    readBeforeEdit: boolean;
+    /** Whether the tool `run_command` is there. */
+    runCommand: boolean;
+}
 
 export interface ConversationInfo {
     id: string;
@@ -161,7 +168,7 @@ export interface ConversationInfo {
     limits: Limits;
     network: Network;
     preview: Preview;
-    tools: { readBeforeEdit: boolean; runCommand: boolean };
+    tools: ToolSettings;
     metadata: Record<string, unknown>;
     idleSeconds: number;
     ttlSeconds: number;
@@ -178,8 +185,7 @@ export interface ConversationChanges {
     metadata?: Record<string, unknown>;
     limits?: Partial<Limits>;
     preview?: Partial<Preview>;
-    /** Whether an edit of a file that was not read in this generation, or changed since, is refused; whether the tool `run_command` is there. */
-    tools?: { readBeforeEdit?: boolean; runCommand?: boolean };
+    tools?: Partial<ToolSettings>;
     idleSeconds?: number;
     ttlSeconds?: number;
 }
@@ -318,6 +324,8 @@ export interface SandboxInfo {
     limits: Limits;
     network: Network;
     preview: Preview;
+    /** Null: its conversation says. */
+    tools: ToolSettings | null;
     metadata: Record<string, unknown>;
     ttlSeconds: number;
     createdAt: string;
@@ -326,6 +334,7 @@ export interface SandboxInfo {
 export interface SandboxChanges {
     limits?: Partial<Limits>;
     preview?: Partial<Preview>;
+    tools?: Partial<ToolSettings>;
     ttlSeconds?: number;
 }
 export interface NewSandbox {
@@ -335,6 +344,7 @@ export interface NewSandbox {
     limits?: Partial<Limits>;
     network?: Network;
     preview?: Partial<Preview>;
+    tools?: Partial<ToolSettings>;
     ttlSeconds?: number;
 }
 /** What it uses now. Null is what is not known, as without processes. */

@@ -154,7 +154,7 @@ class AsyncSandbox(AsyncExecutes):
         return await self._core.call("GET", self._route, timeout=timeout)
 
     async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
-        """Changes `limits`, `preview` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
+        """Changes `limits`, `preview`, `tools` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
         return await self._core.call("PATCH", self._route, json=changes, timeout=timeout)
 
     async def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
@@ -191,9 +191,12 @@ class AsyncSandboxes:
         network: Any = None,
         ttl_seconds: Optional[int] = None,
         preview: Optional[Dict[str, Any]] = None,
+        tools: Optional[Dict[str, bool]] = None,
         timeout: Optional[float] = None,
     ) -> AsyncSandbox:
-        body = given(user_id=user_id, metadata=metadata, env=env, limits=limits, network=network, ttl_seconds=ttl_seconds, preview=preview)
+        body = given(
+            user_id=user_id, metadata=metadata, env=env, limits=limits, network=network, ttl_seconds=ttl_seconds, preview=preview, tools=tools
+        )
         return AsyncSandbox(self._core, (await self._core.call("POST", ROUTE, json=body, timeout=timeout))["id"])
 
     async def get(self, sandbox_id: str, timeout: Optional[float] = None) -> AsyncSandbox:

@@ -273,7 +273,7 @@ class Sandbox(Executes):
         return run(self._inner.info(timeout=timeout))
 
     def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
-        """Changes `limits`, `preview` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
+        """Changes `limits`, `preview`, `tools` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
         return run(self._inner.update(timeout=timeout, **changes))
 
     def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
@@ -304,9 +304,10 @@ class Sandboxes:
         network: Any = None,
         ttl_seconds: Optional[int] = None,
         preview: Optional[Dict[str, Any]] = None,
+        tools: Optional[Dict[str, bool]] = None,
         timeout: Optional[float] = None,
     ) -> Sandbox:
-        return Sandbox(run(self._inner.create(user_id, metadata, env, limits, network, ttl_seconds, preview, timeout=timeout)))
+        return Sandbox(run(self._inner.create(user_id, metadata, env, limits, network, ttl_seconds, preview, tools, timeout=timeout)))
 
     def get(self, sandbox_id: str, timeout: Optional[float] = None) -> Sandbox:
         return Sandbox(run(self._inner.get(sandbox_id, timeout=timeout)))

@@ -279,6 +279,22 @@ TEST_CASE("tools: the rule of a conversation is changed, kept, and told to those
     CHECK(told() == request.tools);
     bench.house.restart();
     CHECK(told() == request.tools);
+    // One without a conversation has its own.
+    conversation::Manager::SandboxRequest alone;
+    alone.tools.run_command = false;
+    bench.sandbox_id =
+        bench.house
+            .answer<conversation::SandboxView>([&](auto reply) {
+                bench.house.conversations->create_sandbox(alone, std::move(reply));
+            })
+            ->record.id;
+    CHECK(told() == alone.tools);
+    conversation::SandboxPatch back;
+    back.tools.run_command = true;
+    (void)bench.house.answer<conversation::SandboxView>([&](auto reply) {
+        bench.house.conversations->patch_sandbox(bench.sandbox_id, back, std::move(reply));
+    });
+    CHECK(told() == conversation::ToolSettings());
 }
 
 }  // namespace core_kept_processes_test
