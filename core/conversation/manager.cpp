@@ -485,24 +485,6 @@ void Manager::forget_process(const std::string& sandbox_id, const std::string& p
     });
 }
 
-void Manager::tools(const std::string& sandbox_id, Reply<ToolSettings> reply) {
-    with_owner(sandbox_id, [this, sandbox_id, reply](const Result<Conversation*>& owner) {
-        if (!owner)
-            return reply(owner.error());
-        reply(*owner != nullptr ? (*owner)->record().tools : standalone_tools(sandbox_id));
-    });
-}
-
-ToolSettings Manager::tools(const Lease& lease) const {
-    const Conversation* const conversation = residents_.find_by_sandbox(lease.sandbox_id());
-    return conversation != nullptr ? conversation->record().tools : standalone_tools(lease.sandbox_id());
-}
-
-ToolSettings Manager::standalone_tools(const std::string& sandbox_id) const {
-    const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
-    return record != nullptr ? record->tools : ToolSettings();
-}
-
 void Manager::watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<FileWatch>> reply) {
     standalone_.get(sandbox_id, [this, sandbox_id, reply](const Result<SandboxView>& found) {
         if (!found)
@@ -560,17 +542,6 @@ void Manager::on_resource_warning(const std::string& sandbox_id, std::string_vie
 void Manager::on_ports(const std::string& sandbox_id) {
     if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
         conversation->look_at_ports();
-}
-
-void Manager::files_changed(const std::string& sandbox_id, const FileChange& change) {
-    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
-        conversation->on_files_changed(change);
-}
-
-void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& progress) {
-    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
-        conversation && !shutting_down_)
-        conversation->on_tool_progress(progress);
 }
 
 // Waiting starts get capacity before the warm pool.

@@ -1,6 +1,6 @@
 // How the tools for models work in a sandbox, as its clients set it, and the table of that. Forms, views,
-// schemas, rows and changes loop over the table. A new setting is a member of ToolSettings and of ToolChanges,
-// and an entry of the table. Those of a conversation's sandbox are in the conversation's record.
+// schemas, rows and changes loop over the table. A new setting is a member of ToolSettings and of
+// ToolChanges, and an entry of the table. Those of a conversation's sandbox are in the conversation's record.
 #pragma once
 
 #include <array>

@@ -30,8 +30,7 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     /// Begins the call, in the generation of the lease. Once, first. Errors: sandbox_gone.
     base::Result<void> begin(Api& api, const sandbox::CallSpec& spec);
     /// The same for a call that `start` makes, which keeps to the rules of the guest's calls.
-    using Start =
-        std::function<std::unique_ptr<sandbox::Call>(sandbox::Operations&, sandbox::CallObserver&)>;
+    using Start = std::function<std::unique_ptr<sandbox::Call>(sandbox::Operations&, sandbox::CallObserver&)>;
     base::Result<void> begin(Api& api, const Start& start);
     /// `seen` is called for each progress, with the text of an object.
     void on_each_progress(std::function<void(std::string_view json)> seen) { seen_ = std::move(seen); }

@@ -63,8 +63,8 @@ void add_parts(Schema& out) {
     std::vector<Property> tool_settings;
     for (const conversation::ToolSettingEntry& setting : conversation::k_tool_settings)
         tool_settings.push_back({std::string(setting.api), std::string(setting.means), flag()});
-    out["ToolSettings"] = described(object(Members::required, tool_settings),
-                                    "How the tools work in a sandbox.");
+    out["ToolSettings"] =
+        described(object(Members::required, tool_settings), "How the tools work in a sandbox.");
     out["Limits"] = described(limits_schema(Members::required), "The limits of a sandbox.");
     std::vector<Property> enforcement;
     for (const sandbox::EnforcementEntry& entry : sandbox::k_enforcement_table)

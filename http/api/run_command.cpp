@@ -156,8 +156,8 @@ std::optional<std::string> read_command(const Json& args, const sandbox::ToolSet
                              "Commands are switched off here."},
                             form.context);
     const auto refuse = [&form](std::string_view code, std::string_view error) {
-        return failure_json(
-            {code, error, "run_command was called with arguments that it does not take."}, form.context);
+        return failure_json({code, error, "run_command was called with arguments that it does not take."},
+                            form.context);
     };
     ObjectReader reader(args);
     const auto command = read_plain(reader, "command", base::k_max_body_bytes);
@@ -203,8 +203,8 @@ void RunCommand::tell_progress_later() {
     timer_ = timers_.arm(base::k_tool_progress_interval, [this] {
         tell_progress_later();
         std::string progress = "{\"message\":";
-        base::append_json_string(progress, base::excerpt(outputs_[index_of(latest_)].last_line(),
-                                                         k_shown_command_bytes));
+        base::append_json_string(
+            progress, base::excerpt(outputs_[index_of(latest_)].last_line(), k_shown_command_bytes));
         progress += '}';
         observer_.on_progress(progress);  // this may be gone
     });
@@ -256,11 +256,13 @@ std::string RunCommand::result_json(const ExecEnd& end) const {
     base::JsonWriter list(warnings);
     list.begin_array();
     if (end.exit.timed_out)
-        list.string("The command took longer than `timeoutMs` and was ended. Give it more time, or start it in "
-                    "the background with `&` and its output in a file.");
+        list.string(
+            "The command took longer than `timeoutMs` and was ended. Give it more time, or start it in "
+            "the background with `&` and its output in a file.");
     if (output.is_cut() || errors.is_cut())
-        list.string("The middle of the output is left out. To see all of it, redirect it to a file and read "
-                    "that in parts.");
+        list.string(
+            "The middle of the output is left out. To see all of it, redirect it to a file and read "
+            "that in parts.");
     list.end_array();
     if (warnings != "[]")
         out.append(",\"warnings\":").append(warnings);

@@ -1,6 +1,6 @@
-// The tools of one sandbox as tools of a program: each call leases the sandbox, which is started or thawed for
-// it, and its guest answers, or run_command does. Not here: which tools there are (core/plain/tool_table.hpp), the
-// routes of tools (tools.cpp).
+// The tools of one sandbox as tools of a program: each call leases the sandbox, which is started or thawed
+// for it, and its guest answers, or run_command does. Not here: which tools there are
+// (core/plain/tool_table.hpp), the routes of tools (tools.cpp).
 #pragma once
 
 #include <memory>

@@ -364,10 +364,10 @@ std::vector<Route> tool_routes(Api& api) {
     Route list{Method::get, "/v1/tools", "listTools",
                "The tools for models, with the schemas of their arguments.",
                bind_handler(api, async_list_tools)};
-    list.query = {{"format",
-                   R"({"enum":["json-schema","openai","anthropic","gemini"],"default":"json-schema"})",
-                   "The form in which a model's API wants its tools."},
-                  {"sandboxId", R"({"type":"string"})", "Only those that are not switched off in this sandbox."}};
+    list.query = {
+        {"format", R"({"enum":["json-schema","openai","anthropic","gemini"],"default":"json-schema"})",
+         "The form in which a model's API wants its tools."},
+        {"sandboxId", R"({"type":"string"})", "Only those that are not switched off in this sandbox."}};
     list.responses = {{200, "The tools.", "ToolList"}};
     list.errors = {Errc::invalid_field, Errc::not_found, Errc::storage_failed};
     list.user_keys = UserKeys::allowed;

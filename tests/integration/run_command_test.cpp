@@ -5,7 +5,7 @@
 #include "tests/integration/tool_calls.hpp"
 #include "tests/support/deadline.hpp"
 
-namespace run_command_integration_test {
+namespace run_command_test {
 
 using namespace atl::test;
 using namespace atl::test::routes;
@@ -73,7 +73,8 @@ TEST_CASE("A command streams like every tool, and ends with its client") {
     CommandLab lab;
     const HeaderList stream = {{"Accept", "text/event-stream"}};
     const Json body = body_of(lab.sandbox, {{"command", "echo hello"}, {"description", "Greet"}});
-    const auto seen = frames(lab.api.http().request("POST", "/v1/tools/run_command", body.dump(), stream).body);
+    const auto seen =
+        frames(lab.api.http().request("POST", "/v1/tools/run_command", body.dump(), stream).body);
     REQUIRE(seen.size() >= 2);
     CHECK(seen.front()["status"] == "started");
     CHECK(seen.back()["type"] == "tool_result");
@@ -96,8 +97,12 @@ TEST_CASE("Commands are switched off by the conversation, and are then in no lis
     CHECK(off["tools"]["runCommand"] == false);
     CHECK(on["tools"]["runCommand"] == true);
     const std::string sandbox = off["sandboxId"];
-    const auto command = [&] { return run(api.http(), "run_command", body_of(sandbox, {{"command", "touch x"}})); };
-    const auto names = [&](const std::string& query) { return tool_names(api.call(200, "GET", "/v1/tools" + query)); };
+    const auto command = [&] {
+        return run(api.http(), "run_command", body_of(sandbox, {{"command", "touch x"}}));
+    };
+    const auto names = [&](const std::string& query) {
+        return tool_names(api.call(200, "GET", "/v1/tools" + query));
+    };
     const Json refused = command();
     CHECK(refused["success"] == false);
     CHECK(refused["technicalDetails"]["errorCode"] == "TOOL_DISABLED");
@@ -106,14 +111,16 @@ TEST_CASE("Commands are switched off by the conversation, and are then in no lis
           "list_directory read_file write_file replace search_file_content glob ");
     CHECK(names("").ends_with(" run_command "));
     CHECK(names("?sandboxId=" + on["sandboxId"].get<std::string>()) == names(""));
-    api.call(200, "PATCH", "/v1/conversations/" + off["id"].get<std::string>(), R"({"tools":{"runCommand":true}})");
+    api.call(200, "PATCH", "/v1/conversations/" + off["id"].get<std::string>(),
+             R"({"tools":{"runCommand":true}})");
     CHECK(command()["success"] == true);
     CHECK(names("?sandboxId=" + sandbox) == names(""));
     const Json alone = api.call(201, "POST", "/v1/sandboxes", R"({"tools":{"runCommand":false}})");
     CHECK(alone["tools"] == Json::parse(R"({"readBeforeEdit":false,"runCommand":false})"));
     const std::string path = "/v1/sandboxes/" + alone["id"].get<std::string>();
     CHECK(run(api.http(), "run_command",
-              body_of(alone["id"], {{"command", "true"}}))["technicalDetails"]["errorCode"] == "TOOL_DISABLED");
+              body_of(alone["id"], {{"command", "true"}}))["technicalDetails"]["errorCode"] ==
+          "TOOL_DISABLED");
     CHECK(api.call(200, "PATCH", path, R"({"tools":{"runCommand":true}})")["tools"]["runCommand"] == true);
     CHECK(run(api.http(), "run_command", body_of(alone["id"], {{"command", "true"}}))["success"] == true);
     CHECK(api.call(200, "GET", "/v1/sandboxes/" + sandbox)["tools"] == nullptr);
@@ -124,4 +131,4 @@ TEST_CASE("Commands are switched off by the conversation, and are then in no lis
     CHECK(run(his, "run_command", body_of(sandbox, {{"command", "true"}})) == k_unavailable);
 }
 
-}  // namespace run_command_integration_test
+}  // namespace run_command_test

@@ -144,9 +144,9 @@ export interface Preview {
 }
 /** How the tools for models work in a sandbox. */
 export interface ToolSettings {
-    /** Whether an edit of a file that was not read in this generation, or changed since, is refused. */
+    /** An edit of a file that was not read in this generation, or changed since, is refused. */
     readBeforeEdit: boolean;
-    /** Whether the tool `run_command` is there. */
+    /** The tool `run_command` is there. */
     runCommand: boolean;
 }
 

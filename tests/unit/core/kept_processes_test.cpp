@@ -272,22 +272,20 @@ TEST_CASE("tools: the rule of a conversation is changed, kept, and told to those
     bench.sandbox_id = bench.house.create(request)->record.sandbox_id;
     CHECK(rule());
     const auto told = [&bench] {
-        return *bench.house.answer<conversation::ToolSettings>([&](auto reply) {
-            bench.house.conversations->tools(bench.sandbox_id, std::move(reply));
-        });
+        return *bench.house.answer<conversation::ToolSettings>(
+            [&](auto reply) { bench.house.conversations->tools(bench.sandbox_id, std::move(reply)); });
     };
     CHECK(told() == request.tools);
     bench.house.restart();
     CHECK(told() == request.tools);
-    // One without a conversation has its own.
+    // A sandbox without a conversation has its own.
     conversation::Manager::SandboxRequest alone;
     alone.tools.run_command = false;
-    bench.sandbox_id =
-        bench.house
-            .answer<conversation::SandboxView>([&](auto reply) {
-                bench.house.conversations->create_sandbox(alone, std::move(reply));
-            })
-            ->record.id;
+    bench.sandbox_id = bench.house
+                           .answer<conversation::SandboxView>([&](auto reply) {
+                               bench.house.conversations->create_sandbox(alone, std::move(reply));
+                           })
+                           ->record.id;
     CHECK(told() == alone.tools);
     conversation::SandboxPatch back;
     back.tools.run_command = true;

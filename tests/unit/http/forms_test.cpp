@@ -201,7 +201,8 @@ TEST_CASE("the rule of the tools is on, off, or as it was, and nothing else") {
     CHECK(refusal(create_form, R"({"tools":{"writeBeforeEdit":true}})") == Errc::unknown_field);
     CHECK(refusal(sandbox_form, R"({"tools":{"writeBeforeEdit":true}})") == Errc::unknown_field);
     CHECK_FALSE(read_sandbox_form(*parse_json(R"({"tools":{"runCommand":false}})"))->tools.run_command);
-    CHECK(read_sandbox_patch_form(*parse_json(R"({"tools":{"runCommand":true}})"))->tools.run_command == true);
+    CHECK(read_sandbox_patch_form(*parse_json(R"({"tools":{"runCommand":true}})"))->tools.run_command ==
+          true);
 }
 
 TEST_CASE("a preview is public, of one port and wakes nobody unless it says so; a private one wakes") {

@@ -23,7 +23,7 @@ using sandbox::OutputKind;
 
 namespace {
 
-/// What the holder of the call hears.
+/// The holder of the call, which keeps all that it hears.
 struct Told final : sandbox::CallObserver {
     void on_progress(std::string_view json) override { progress = Json::parse(json)["message"]; }
     void on_reply(std::string_view json) override {
@@ -117,14 +117,16 @@ TEST_CASE("Output is cut only beyond its bound, and between characters where it 
     CHECK(text.find("\xEF\xBF\xBD") == std::string::npos);
     CHECK(text_of("a\xFF"
                   "b",
-                  10) == "a\xEF\xBF\xBD"
-                         "b");
+                  10) ==
+          "a\xEF\xBF\xBD"
+          "b");
     CHECK(text_of("", 1).empty());
 }
 
 TEST_CASE("The arguments of a command are its own, and lead into the workspace") {
     http::CommandForm form;
-    CHECK(refusal_of(R"({"command":"ls","cwd":"a/../b","timeoutMs":5,"description":"List"})", &form) == "none");
+    CHECK(refusal_of(R"({"command":"ls","cwd":"a/../b","timeoutMs":5,"description":"List"})", &form) ==
+          "none");
     CHECK(form.command == "ls");
     CHECK(form.directory == "a/../b");
     CHECK(form.timeout == base::Millis{5});

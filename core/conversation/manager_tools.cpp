@@ -1,0 +1,35 @@
+// The settings of tools, and the events that calls of tools leave in a log.
+#include "core/conversation/manager.hpp"
+
+namespace atl::conversation {
+
+void Manager::tools(const std::string& sandbox_id, Reply<ToolSettings> reply) {
+    with_owner(sandbox_id, [this, sandbox_id, reply](const base::Result<Conversation*>& owner) {
+        if (!owner)
+            return reply(owner.error());
+        reply(*owner != nullptr ? (*owner)->record().tools : standalone_tools(sandbox_id));
+    });
+}
+
+ToolSettings Manager::tools(const Lease& lease) const {
+    const Conversation* const conversation = residents_.find_by_sandbox(lease.sandbox_id());
+    return conversation != nullptr ? conversation->record().tools : standalone_tools(lease.sandbox_id());
+}
+
+ToolSettings Manager::standalone_tools(const std::string& sandbox_id) const {
+    const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
+    return record != nullptr ? record->tools : ToolSettings();
+}
+
+void Manager::files_changed(const std::string& sandbox_id, const FileChange& change) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
+        conversation->on_files_changed(change);
+}
+
+void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& progress) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
+        conversation && !shutting_down_)
+        conversation->on_tool_progress(progress);
+}
+
+}  // namespace atl::conversation
