@@ -14,12 +14,13 @@ constexpr std::size_t k_ports_line_cost = base::k_truncated_read_bytes_per_s / 4
 
 ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::string& path,
                              std::string command, Starts starts, OnReady on_ready, OnAgentExit on_agent_exit,
-                             OnPorts on_ports)
+                             OnPorts on_ports, OnLost on_lost)
     : LineReader(base::k_max_reply_line_bytes),
       context_(std::move(context)),
       on_ready_(std::move(on_ready)),
       on_agent_exit_(std::move(on_agent_exit)),
       on_ports_(std::move(on_ports)),
+      on_lost_(std::move(on_lost)),
       starts_(starts),
       agent_(starts == Starts::guest ? Agent::none : Agent::running) {
     deadline_ = context_->timers.arm(base::k_start_deadline, [this] {
@@ -95,7 +96,7 @@ void ControlStream::on_reply(std::string_view line) {
 void ControlStream::on_end(Stream::End, std::string_view detail) {
     if (on_ready_)
         return not_ready(base::Errc::bridge_failed, std::string(detail) + " before it was ready");
-    agent_gone("lost its control stream");
+    lost("lost its control stream");
 }
 
 void ControlStream::not_ready(base::Errc code, std::string detail) {
@@ -107,7 +108,12 @@ void ControlStream::not_ready(base::Errc code, std::string detail) {
 
 void ControlStream::break_off() {
     stream_->close();
-    agent_gone("broke the protocol of its control stream");
+    lost("broke the protocol of its control stream");
+}
+
+void ControlStream::lost(std::string detail) {
+    const OnLost tell = std::exchange(on_lost_, nullptr);
+    tell ? tell(std::move(detail)) : agent_gone(std::move(detail));
 }
 
 void ControlStream::agent_gone(std::string detail) {

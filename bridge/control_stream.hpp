@@ -21,13 +21,16 @@ class ControlStream final : private LineReader {
     using OnReady = std::function<void(base::Result<void>)>;
     using OnAgentExit = std::function<void(std::string detail)>;
     using OnPorts = std::function<void(std::vector<std::uint16_t> ports)>;
+    using OnLost = std::function<void(std::string detail)>;
     /// A program says `ready` when it is ready; a built-in agent is ready as soon as the guest is.
     enum class Starts : std::uint8_t { guest, guest_and_agent, guest_and_program };
 
-    /// As sandbox::Channel::start(), with the ports of Channel::watch_ports(); `on_ports` may be empty. The
-    /// callbacks may destroy this.
+    /// As sandbox::Channel::start(), with the ports of Channel::watch_ports() and the loss of
+    /// Channel::on_lost(); `on_ports` may be empty, and so may `on_lost`: a loss is then the end of an agent
+    /// that runs. The callbacks may destroy this.
     ControlStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-                  Starts starts, OnReady on_ready, OnAgentExit on_agent_exit, OnPorts on_ports = nullptr);
+                  Starts starts, OnReady on_ready, OnAgentExit on_agent_exit, OnPorts on_ports = nullptr,
+                  OnLost on_lost = nullptr);
     ~ControlStream();
 
     /// Before an agent command is sent. agent_failed: an agent runs or is being started; bridge_failed: the
@@ -47,12 +50,14 @@ class ControlStream final : private LineReader {
     void on_reply(std::string_view line);
     void not_ready(base::Errc code, std::string detail);
     void agent_gone(std::string detail);
+    void lost(std::string detail);
     void break_off();
 
     std::shared_ptr<StreamContext> context_;
     OnReady on_ready_;           // null once called
     OnAgentExit on_agent_exit_;  // called while an agent runs only
     OnPorts on_ports_;           // null: not asked for
+    OnLost on_lost_;             // likewise
     Starts starts_;
     Agent agent_;
     std::optional<std::string> early_exit_;  // of the agent whose start is not answered yet

@@ -71,9 +71,9 @@ void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base
     std::string command = encode_agent_command(cmd::start, agent);
     if (on_ports_)
         command.replace(command.rfind('}'), std::string::npos, k_with_ports);
-    control_ =
-        std::make_unique<ControlStream>(context_, path_, std::move(command), starts_of(agent.kind),
-                                        std::move(on_ready), std::move(on_agent_exit), std::move(on_ports_));
+    control_ = std::make_unique<ControlStream>(context_, path_, std::move(command), starts_of(agent.kind),
+                                               std::move(on_ready), std::move(on_agent_exit),
+                                               std::move(on_ports_), std::move(on_lost_));
 }
 
 void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) {

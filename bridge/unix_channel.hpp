@@ -30,6 +30,7 @@ class UnixChannel final : public sandbox::Channel {
     void start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                std::function<void(std::string detail)> on_agent_exit) override;
     void watch_ports(sandbox::OnPorts on_ports) override { on_ports_ = std::move(on_ports); }
+    void on_lost(std::function<void(std::string detail)> lost) override { on_lost_ = std::move(lost); }
     void start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) override;
     std::unique_ptr<sandbox::Query> query(std::string_view turn, std::string_view prompt,
                                           std::string_view options,
@@ -46,6 +47,7 @@ class UnixChannel final : public sandbox::Channel {
     std::shared_ptr<StreamContext> context_;
     std::string path_;
     sandbox::OnPorts on_ports_;  // until the start
+    std::function<void(std::string detail)> on_lost_;  // likewise
     std::unique_ptr<ControlStream> control_;
     std::shared_ptr<IdleStream> idle_;
     std::list<std::optional<Request>> requests_;

@@ -5,7 +5,9 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/limits.hpp"
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -50,6 +52,7 @@ struct StartSandbox {
 struct StartAgent {};
 struct StopSandbox {
     std::string reason;
+    sandbox::ExitClass exit_class = sandbox::ExitClass::stopped;
 };
 struct FreezeSandbox {};
 struct ThawSandbox {};
@@ -60,8 +63,10 @@ struct SendQuery {};
 struct DropQuery {};
 struct SendInterrupt {};
 struct CloseTurn {};  // persist it: it is over
-/// Call Machine::grace_passed() after the interrupt deadline.
-struct ArmGrace {};
+/// Call Machine::grace_passed() after this time.
+struct ArmGrace {
+    base::Millis wait = base::k_interrupt_deadline;
+};
 struct DisarmGrace {};
 
 // Leases.

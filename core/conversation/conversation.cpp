@@ -279,8 +279,10 @@ void Conversation::server_stops() {
 }
 
 std::optional<sandbox::Exit> Conversation::limit_at_end() {
-    // A shell that lost its command to the kernel's kill ends its turn as well as it can: that is not how it
-    // ended.
+    // A shell that lost its command to the kernel's kill ends its turn well, perhaps in a sandbox that is gone.
+    const sandbox::Exit* const gone = machine_.pending_exit();
+    if (gone != nullptr && sandbox::is_limit(gone->exit_class))
+        return *gone;
     sandbox::Manager& sandboxes = context_.sandboxes;
     return sandboxes.is_limit_suspected(record_.sandbox_id) ? sandboxes.limit_reached(record_.sandbox_id)
                                                             : std::nullopt;
@@ -292,13 +294,13 @@ sandbox::Channel* Conversation::channel() {
 
 void Conversation::query_ended(sandbox::QueryEnd end, std::string_view detail) {
     const auto reported = turn_.last_was_error() ? Machine::Reported::yes : Machine::Reported::no;
-    std::string code = end == sandbox::QueryEnd::protocol_error ? "bridge_failed" : "agent_crashed";
     std::string text = detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
-    if (auto exit = context_.sandboxes.limit_reached(record_.sandbox_id)) {
-        code = exit->exit_class == sandbox::ExitClass::oom ? "oom" : "disk_limit";
-        text = std::move(exit->detail);
-    }
-    perform(machine_.query_failed(std::move(code), std::move(text), reported));
+    if (const auto exit = context_.sandboxes.limit_reached(record_.sandbox_id))
+        perform(machine_.query_failed(error_code_of(exit->exit_class), exit->detail, Machine::Reported::no));
+    else if (end == sandbox::QueryEnd::protocol_error)
+        perform(machine_.query_failed("bridge_failed", std::move(text), reported));
+    else
+        perform(machine_.query_broke("agent_crashed", std::move(text), reported));
 }
 
 void Conversation::arm_life() {

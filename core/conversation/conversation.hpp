@@ -193,7 +193,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         machine_.created() ? generations_.start(start.agent) : generations_.claim_or_start();
     }
     void run(const action::StartAgent&) { generations_.start_agent(); }
-    void run(const action::StopSandbox& stop) { generations_.stop(stop.reason); }
+    void run(const action::StopSandbox& stop) { generations_.stop(stop.exit_class, stop.reason); }
     void run(const action::FreezeSandbox&) { generations_.freeze(); }
     void run(const action::ThawSandbox&) {
         generations_.thaw();
@@ -204,7 +204,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::DropQuery&) { turn_.drop_query(); }
     void run(const action::SendInterrupt&) { turn_.interrupt(); }
     void run(const action::CloseTurn&);
-    void run(const action::ArmGrace&) { turn_.arm_grace(); }
+    void run(const action::ArmGrace& grace) { turn_.arm_grace(grace.wait); }
     void run(const action::DisarmGrace&) { turn_.disarm_grace(); }
     void run(const action::GrantLeases&) { leases_.grant(); }
     void run(const action::EndLeases& end);

@@ -137,12 +137,12 @@ void Generations::launch_agent(const std::string& past) {
     });
 }
 
-void Generations::stop(const std::string& reason) {
+void Generations::stop(sandbox::ExitClass exit_class, const std::string& reason) {
     if (cancel_start())
         return later([](Generations& it) {
             it.owner_.on_started(Error(Errc::sandbox_failed, "it was stopped first"));
         });
-    context_.sandboxes.stop(conversation_.sandbox_id, sandbox::ExitClass::killed, reason, [] {});
+    context_.sandboxes.stop(conversation_.sandbox_id, exit_class, reason, [] {});
 }
 
 void Generations::freeze() {

@@ -43,7 +43,7 @@ class Generations {
     /// The first one: the pool may have started it already.
     void claim_or_start();
     void start_agent();
-    void stop(const std::string& reason);
+    void stop(sandbox::ExitClass exit_class, const std::string& reason);
     void freeze();
     void thaw();
     /// It will not start any more, nor will an agent. True: it waited to be started.

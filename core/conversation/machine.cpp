@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "core/plain/operation_limits.hpp"
+
 namespace atl::conversation {
 namespace {
 
@@ -39,7 +41,8 @@ void Machine::begin_borrowed_start(Actions& out) {
     out.emplace_back(action::StartSandbox{agent_start_});
 }
 
-void Machine::begin_stop(Actions& out, PauseReason reason, std::string text) {
+void Machine::begin_stop(Actions& out, PauseReason reason, std::string text,
+                         sandbox::ExitClass exit_class) {
     planned_ = reason;
     planned_text_ = text;
     agent_ = Agent::none;
@@ -48,7 +51,7 @@ void Machine::begin_stop(Actions& out, PauseReason reason, std::string text) {
     if (box_ == Box::stopping)
         return;
     box_ = Box::stopping;
-    out.emplace_back(action::StopSandbox{std::move(text)});
+    out.emplace_back(action::StopSandbox{std::move(text), exit_class});
 }
 
 void Machine::begin_thaw(Actions& out) {
@@ -242,6 +245,8 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
         agent_wanted_ = false;
         out.emplace_back(action::AnswerStarted{"sandbox_failed", exit.detail});
     }
+    if (broken_)
+        fail_turn_by_exit(out, broken_->reported);
     if (turn_running()) {
         // What it wrote before it died is still in the stream, which now comes to its end.
         exit_pending_ = true;
@@ -261,6 +266,9 @@ void Machine::settle_exit(Actions& out) {
     borrowed_ = false;
     told_ = false;
     out.emplace_back(action::LogSandboxTerminated{exit_});
+    // The end of the agent was the first sign of another end.
+    if (planned_ == PauseReason::crash && !sandbox::is_own_doing(exit_.exit_class))
+        planned_ = PauseReason::none;
     if (planned_ != PauseReason::none) {
         const auto text = planned_text_;
         enter_paused(out, planned_, text);
@@ -302,6 +310,10 @@ Actions Machine::agent_exited(std::string detail) {
     Actions out;
     if (agent_ == Agent::none)
         return out;
+    if (broken_) {
+        const Reported reported = broken_->reported;
+        fail_turn(out, "agent_crashed", detail.empty() ? "the agent ended" : detail, reported);
+    }
     if (turn_running()) {
         agent_gone_ = detail.empty() ? "the agent ended" : std::move(detail);
         out.emplace_back(action::ArmGrace{});
@@ -316,7 +328,7 @@ void Machine::lose_agent(Actions& out, const std::string& detail) {
     agent_ = Agent::none;
     const bool is_shared = box_ == Box::up && leases_.is_any_held();
     if (!borrowed_ && !is_shared)
-        begin_stop(out, PauseReason::crash, "the agent ended: " + detail);
+        begin_stop(out, PauseReason::crash, "the agent ended: " + detail, sandbox::ExitClass::killed);
 }
 
 void Machine::fail_turn(Actions& out, std::string code, std::string text, Reported reported) {
@@ -325,6 +337,7 @@ void Machine::fail_turn(Actions& out, std::string code, std::string text, Report
     const bool had_query = turn_running();
     turn_ = Turn::none;
     agent_gone_.clear();
+    broken_.reset();
     out.emplace_back(action::DisarmGrace{});
     if (had_query)
         out.emplace_back(action::DropQuery{});
@@ -332,6 +345,12 @@ void Machine::fail_turn(Actions& out, std::string code, std::string text, Report
         out.emplace_back(action::LogTurnError{std::move(code), std::move(text)});
     out.emplace_back(action::LogTurnDone{});
     out.emplace_back(action::CloseTurn{});
+}
+
+/// Ends the turn with what ended the sandbox. An error that the agent reported does not tell of a limit.
+void Machine::fail_turn_by_exit(Actions& out, Reported reported) {
+    const bool is_limit = sandbox::is_limit(exit_.exit_class);
+    fail_turn(out, error_code_of(exit_.exit_class), exit_.detail, is_limit ? Reported::no : reported);
 }
 
 Actions Machine::open_turn() {
@@ -368,7 +387,7 @@ Actions Machine::query_failed(std::string code, std::string text, Reported repor
         return out;
     const std::string gone = std::exchange(agent_gone_, {});
     if (exit_pending_) {
-        fail_turn(out, error_code_of(exit_.exit_class), exit_.detail, reported);
+        fail_turn_by_exit(out, reported);
         settle_exit(out);
         return out;
     }
@@ -381,6 +400,13 @@ Actions Machine::query_failed(std::string code, std::string text, Reported repor
     return out;
 }
 
+Actions Machine::query_broke(std::string code, std::string text, Reported reported) {
+    if (!turn_running() || exit_pending_ || !agent_gone_.empty())
+        return query_failed(std::move(code), std::move(text), reported);
+    broken_ = BrokenQuery{std::move(code), std::move(text), reported};
+    return {action::ArmGrace{base::k_end_cause_wait}};
+}
+
 Actions Machine::interrupt() {
     Actions out;
     if (turn_ == Turn::waiting) {
@@ -390,8 +416,9 @@ Actions Machine::interrupt() {
     if (turn_ != Turn::running)
         return out;
     turn_ = Turn::interrupting;
-    // With the sandbox or the agent already gone the stream is coming to its end: its grace runs.
-    if (exit_pending_ || !agent_gone_.empty())
+    // With the sandbox or the agent already gone the stream is coming to its end, or is there: its grace
+    // runs.
+    if (exit_pending_ || !agent_gone_.empty() || broken_)
         return out;
     out.emplace_back(action::SendInterrupt{});
     out.emplace_back(action::ArmGrace{});
@@ -415,11 +442,15 @@ Actions Machine::grace_passed() {
         return out;
     if (exit_pending_ || !agent_gone_.empty())
         return query_failed("sandbox_crashed", "the agent's stream did not end", Reported::no);
+    if (broken_) {
+        BrokenQuery broken = std::move(*broken_);
+        return query_failed(std::move(broken.code), std::move(broken.text), broken.reported);
+    }
     if (turn_ != Turn::interrupting)
         return out;
     fail_turn(out, "interrupt_ignored",
               "the agent did not end the turn after an interrupt; its sandbox was stopped");
-    begin_stop(out, PauseReason::crash, "the agent ignored an interrupt");
+    begin_stop(out, PauseReason::crash, "the agent ignored an interrupt", sandbox::ExitClass::killed);
     return out;
 }
 
@@ -449,7 +480,9 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
             out.emplace_back(action::LogSandboxPaused{reason, PauseMode::cold, text});
             out.emplace_back(action::Persist{});
         }
-        begin_stop(out, reason, std::move(text));
+        const bool is_own_end = reason != PauseReason::evicted && reason != PauseReason::crash;
+        begin_stop(out, reason, std::move(text),
+                   is_own_end ? sandbox::ExitClass::stopped : sandbox::ExitClass::killed);
     }
     return out;
 }
@@ -513,7 +546,7 @@ Actions Machine::sandbox_frozen() {
 Actions Machine::sandbox_freeze_failed() {
     Actions out;
     if (box_ == Box::freezing)
-        begin_stop(out, planned_, planned_text_);
+        begin_stop(out, planned_, planned_text_, sandbox::ExitClass::stopped);
     return out;
 }
 
@@ -534,7 +567,7 @@ Actions Machine::end(std::string code, std::string text) {
     leases_.end(out, {action::LeaseScope::all, "conversation_ended", text});
     fail_turn(out, std::move(code), text);
     if (box_ != Box::absent && !is_untold())
-        out.emplace_back(action::LogSandboxTerminated{exit_of(sandbox::ExitClass::killed, text)});
+        out.emplace_back(action::LogSandboxTerminated{exit_of(sandbox::ExitClass::stopped, text)});
     status_ = Status::ended;
     reason_ = PauseReason::none;
     exit_pending_ = false;
@@ -551,50 +584,6 @@ Actions Machine::end(std::string code, std::string text) {
 
 Actions Machine::removed() {
     return status_ == Status::ended && created_ ? Actions{action::Persist{}} : Actions{};
-}
-
-Actions Machine::acquire_lease(LeaseUse use) {
-    assert(can_lease());
-    Actions out;
-    leases_.want(use);
-    if (use == LeaseUse::process)
-        activate(out);
-    else if (box_ == Box::absent)
-        begin_borrowed_start(out);
-    else if (box_ == Box::frozen)
-        begin_borrowed_thaw(out);
-    else if (box_ == Box::up)
-        leases_.grant(out);
-    return out;
-}
-
-Actions Machine::release_lease(LeaseUse use) {
-    Actions out;
-    leases_.release(use);
-    arm_lease_grace(out);
-    return out;
-}
-
-Actions Machine::lease_grace_passed() {
-    Actions out;
-    leases_.grace_passed();
-    if (!borrowed_ || box_ != Box::up || is_in_use())
-        return out;
-    const char* const why = "no request needed it any longer";
-    if (!told_) {
-        begin_stop(out, reason_, why);
-        return out;
-    }
-    planned_ = reason_;
-    planned_text_ = why;
-    box_ = Box::freezing;
-    out.emplace_back(action::FreezeSandbox{});
-    return out;
-}
-
-void Machine::arm_lease_grace(Actions& out) {
-    if (borrowed_ && box_ == Box::up && !is_in_use())
-        leases_.arm_grace(out);
 }
 
 }  // namespace atl::conversation

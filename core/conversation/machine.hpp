@@ -10,6 +10,7 @@
 // Leases in every combination: the table in README.md.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/conversation/actions.hpp"
@@ -47,9 +48,12 @@ class Machine {
     }
     /// The agent's `done` has been logged.
     Actions turn_done();
-    /// The stream ended without `done`. `reported`: the last event of the turn was an error already.
+    /// The stream ended without `done`. `reported`: the last event of the turn was an error already, which
+    /// counts for less than a limit that the sandbox ended for.
     enum class Reported : std::uint8_t { no, yes };
     Actions query_failed(std::string code, std::string text, Reported reported);
+    /// The same where nobody knows why: the end of the sandbox or of the agent may tell it a moment later.
+    Actions query_broke(std::string code, std::string text, Reported reported);
     Actions interrupt();
     Actions turn_timed_out();
     /// The agent did not end the turn, or the stream did not end, within the deadline.
@@ -88,6 +92,8 @@ class Machine {
     bool sandbox_is_stopping() const noexcept { return box_ == Box::stopping; }
     /// True while the generation is there for leases alone.
     bool is_borrowed() const noexcept { return borrowed_; }
+    /// How the sandbox has ended, while the stream of its turn is still being read; else null.
+    const sandbox::Exit* pending_exit() const noexcept { return exit_pending_ ? &exit_ : nullptr; }
     /// True while a `request` lease is held or waits.
     bool is_in_use() const noexcept { return leases_.is_request_there(); }
 
@@ -96,10 +102,17 @@ class Machine {
     enum class Box : std::uint8_t { absent, starting, up, freezing, frozen, stopping };
     enum class Agent : std::uint8_t { none, starting, up };
 
+    struct BrokenQuery {
+        std::string code;
+        std::string text;
+        Reported reported;
+    };
+
     void fail_turn(Actions& out, std::string code, std::string text, Reported reported = Reported::no);
+    void fail_turn_by_exit(Actions& out, Reported reported);
     void begin_start(Actions& out);
     void begin_borrowed_start(Actions& out);
-    void begin_stop(Actions& out, PauseReason reason, std::string text);
+    void begin_stop(Actions& out, PauseReason reason, std::string text, sandbox::ExitClass exit_class);
     void begin_thaw(Actions& out);
     void begin_borrowed_thaw(Actions& out);
     void activate(Actions& out);
@@ -131,6 +144,7 @@ class Machine {
     PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped or frozen
     std::string planned_text_;
     std::string agent_gone_;     // not empty: the agent ended, its stream is still being read
+    std::optional<BrokenQuery> broken_;  // the stream ended, and its cause is still to come
     bool start_again_ = false;   // a resume came while the sandbox was being stopped or frozen
     bool agent_wanted_ = false;  // a resume waits for the agent
     bool exit_pending_ = false;  // the sandbox is gone, its stream is still being read

@@ -219,9 +219,9 @@ void Turn::close() {
     }
 }
 
-void Turn::arm_grace() {
+void Turn::arm_grace(base::Millis wait) {
     context_.timers.cancel(grace_timer_);
-    grace_timer_ = context_.timers.arm(base::k_interrupt_deadline, [this] {
+    grace_timer_ = context_.timers.arm(wait, [this] {
         grace_timer_ = 0;
         owner_.interrupt_grace_passed();
     });

@@ -54,7 +54,7 @@ class Turn final : private sandbox::QueryObserver {
     void drop_query();
     /// Its last event is appended: persists it.
     void close();
-    void arm_grace();
+    void arm_grace(base::Millis wait);
     void disarm_grace();
     void cancel_timers();
 

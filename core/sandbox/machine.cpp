@@ -1,5 +1,6 @@
 #include "core/sandbox/machine.hpp"
 
+#include <csignal>
 #include <utility>
 
 #include "core/base/limits.hpp"
@@ -36,6 +37,16 @@ MachineStep GenerationMachine::channel_failed(std::string detail) {
     if (phase_ != Phase::launching)
         return {};
     return kill({ExitClass::setup_failed, 0, std::move(detail)});
+}
+
+MachineStep GenerationMachine::channel_lost(std::string detail) {
+    if (phase_ != Phase::ready && phase_ != Phase::freezing && phase_ != Phase::frozen)
+        return {};
+    MachineStep step = thaw();
+    lost_detail_ = std::move(detail);
+    phase_ = Phase::leaving;
+    step.deadline = base::k_shutdown_grace;
+    return step;
 }
 
 MachineStep GenerationMachine::launch_failed(std::string detail) {
@@ -96,6 +107,7 @@ MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
             step.deadline = base::k_shutdown_grace;
             return step;
         }
+        case Phase::leaving:
         case Phase::asking:
         case Phase::terminating:
         case Phase::killing:
@@ -112,10 +124,19 @@ MachineStep GenerationMachine::kill(Exit why) {
     return enter_killing();
 }
 
+/// Whether it died of something else than the orderly end that the server had begun: a limit, or a signal
+/// that the server had not sent by then.
+bool GenerationMachine::died_before(const Exit& exit) const noexcept {
+    if (phase_ != Phase::asking && phase_ != Phase::terminating)
+        return false;
+    const bool is_ours = phase_ == Phase::terminating && exit.code == SIGTERM;
+    return is_limit(exit.exit_class) || (exit.exit_class == ExitClass::signalled && !is_ours);
+}
+
 MachineStep GenerationMachine::process_exited(const Exit& exit) {
     if (phase_ == Phase::dead)
         return {};
-    if (!reason_set_) {
+    if (!reason_set_ || died_before(exit)) {
         exit_ = exit;
         if (phase_ == Phase::launching)
             exit_.exit_class = ExitClass::setup_failed;
@@ -144,6 +165,8 @@ MachineStep GenerationMachine::deadline_passed() {
             step.deadline = base::k_terminate_grace;
             return step;
         }
+        case Phase::leaving:
+            return kill({ExitClass::killed, 0, std::move(lost_detail_)});
         case Phase::terminating:
             return enter_killing();
         case Phase::killing: {

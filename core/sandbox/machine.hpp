@@ -4,6 +4,7 @@
 //
 //     launching -> ready -> asking -> terminating -> killing -> dead
 //                  ready <-> freezing -> frozen -> ready
+//                  ready -> leaving -> killing
 //
 // Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost): the
 // processes are then still there, has_given_up() says so, and UndyingList (undying_list.hpp) goes on killing
@@ -38,6 +39,7 @@ class GenerationMachine {
         ready,
         freezing,
         frozen,
+        leaving,  // its guest has broken the control stream: its exit is to tell why
         asking,
         terminating,
         killing,
@@ -55,6 +57,9 @@ class GenerationMachine {
     MachineStep channel_ready();
     /// The guest never got ready, for this reason.
     MachineStep channel_failed(std::string detail);
+    /// The control stream of a generation that was ready has broken: its processes are gone, or about to go.
+    /// It is killed, for `detail`, only if they are not.
+    MachineStep channel_lost(std::string detail);
     /// It could not even be spawned.
     MachineStep launch_failed(std::string detail);
     /// Freezes it, if it is ready.
@@ -65,7 +70,8 @@ class GenerationMachine {
     MachineStep freeze_failed();
     /// Thaws it, if it is frozen or freezing.
     MachineStep thaw();
-    /// Ends it: in order if it is ready or frozen, by force otherwise. The first reason stays.
+    /// Ends it: in order if it is ready or frozen, by force otherwise. The first reason stays, unless it dies
+    /// of something else before that end.
     MachineStep stop(ExitClass why, std::string detail);
     /// Kills it now; `why` becomes its exit, except for the code.
     MachineStep kill(Exit why);
@@ -78,11 +84,13 @@ class GenerationMachine {
   private:
     MachineStep enter_killing();
     void settle_reason(Exit why);
+    bool died_before(const Exit& exit) const noexcept;
 
     Phase phase_ = Phase::launching;
     bool was_ready_ = false;
     bool has_given_up_ = false;
     bool reason_set_ = false;
+    std::string lost_detail_;  // of channel_lost()
     Exit exit_;
 };
 

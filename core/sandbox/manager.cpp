@@ -281,6 +281,10 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
         if (lookup(id, number) != nullptr && !limit_reached(id) && observer_ != nullptr)
             observer_->on_agent_exit(id, number, detail);
     };
+    generation.channel->on_lost([this, id, number](const std::string& detail) {
+        if (lookup(id, number) != nullptr && !limit_reached(id))
+            perform(*lookup(id), lookup(id, number)->machine.channel_lost(detail));
+    });
     // Those of a sandbox without a net namespace of its own would be the host's.
     if (sandbox.record.network != NetworkMode::host && !sandbox.is_bare)
         generation.channel->watch_ports([this, id, number](std::vector<std::uint16_t> ports) {
@@ -481,7 +485,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
         .field("class", to_string(exit.exit_class))
         .field("code", exit.code);
     line.quoted("err", exit.detail);
-    if (!tail.empty() && exit.exit_class != ExitClass::killed)
+    if (!tail.empty() && !is_own_doing(exit.exit_class))
         line.quoted("log", tail);
     line.info();
     logs_.note(id, number, end_note(exit));
@@ -491,7 +495,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     if (ready) {
         if (start_error.detail().empty()) {
             std::string detail =
-                exit.exit_class == ExitClass::killed ? "it was stopped while it started" : exit.detail;
+                is_own_doing(exit.exit_class) ? "it was stopped while it started" : exit.detail;
             if (!tail.empty())
                 detail += "; its log ends: " + base::excerpt(tail, base::k_log_tail_bytes);
             start_error = Error(start_error.code(), std::move(detail));

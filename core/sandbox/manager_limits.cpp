@@ -147,9 +147,7 @@ std::optional<Exit> Manager::limit_reached(const std::string& id) {
     if (generation.group && generation.group->oom_kills() > 0)
         perform(*sandbox, generation.machine.kill(oom_exit(*sandbox, k_killed_by)));
     const Exit& exit = generation.machine.exit();
-    if (exit.exit_class != ExitClass::oom && exit.exit_class != ExitClass::disk_limit)
-        return std::nullopt;
-    return exit;
+    return is_limit(exit.exit_class) ? std::optional(exit) : std::nullopt;
 }
 
 bool Manager::is_limit_suspected(const std::string& id) const {
@@ -166,8 +164,8 @@ bool Manager::is_ending(const std::string& id) const {
     if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->machine.was_ready())
         return false;
     const Phase phase = sandbox->generation->machine.phase();
-    return phase == Phase::asking || phase == Phase::terminating || phase == Phase::killing ||
-           phase == Phase::dead;
+    return phase == Phase::leaving || phase == Phase::asking || phase == Phase::terminating ||
+           phase == Phase::killing || phase == Phase::dead;
 }
 
 Exit Manager::oom_exit(const Sandbox& sandbox, int code) {

@@ -112,7 +112,7 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
     // Its workspace goes with it: there is nothing to be polite about.
     if (sandbox->generation)
         perform(*sandbox,
-                sandbox->generation->machine.kill({ExitClass::killed, 0, "the sandbox was removed"}));
+                sandbox->generation->machine.kill({ExitClass::stopped, 0, "the sandbox was removed"}));
     else if (!has_undying(*sandbox))
         remove_workspace(id);
 }
@@ -208,7 +208,7 @@ void Manager::shut_down(Done done) {
     on_quiet_ = std::move(done);
     for (auto& [id, sandbox] : sandboxes_) {
         if (sandbox->generation)
-            perform(*sandbox, sandbox->generation->machine.stop(ExitClass::killed, "the server is stopping"));
+            perform(*sandbox, sandbox->generation->machine.stop(ExitClass::stopped, "the server is stopping"));
     }
     ports_.timers.defer([this] { become_quiet(); });
 }

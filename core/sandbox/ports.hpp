@@ -349,6 +349,9 @@ class Channel {
     /// Before start(): from then on `on_ports` is called when they change, a few times a second at most. The
     /// sandbox tells them: it may say what is not so. Precondition: it has a net namespace of its own.
     virtual void watch_ports(OnPorts on_ports) { (void)on_ports; }
+    /// Before start(): from then on `lost` is called once, in place of an `on_agent_exit`, if the control
+    /// stream of a guest that was ready breaks. Then the guest has ended, or does something that no guest does.
+    virtual void on_lost(std::function<void(std::string detail)> lost) { (void)lost; }
     /// After a good start(): starts an agent where none runs, because the start was of kind none or the last
     /// agent ended (on_agent_exit has told it). `done` once, within base::k_start_deadline: success, and the
     /// agent takes queries; agent_failed with the reason, also while an agent runs or starts, and another
@@ -371,7 +374,7 @@ class Channels {
     virtual ~Channels() = default;
     /// The channel of `process`, which must outlive it.
     virtual std::unique_ptr<Channel> open(const std::string& sandbox_id, const Process& process) = 0;
-    /// What is done inside `process` beside its channel. `process` must outlive it and all that it makes.
+    /// What is done inside `process` beside its channel. `process` must outlive it, but not what it makes.
     virtual std::unique_ptr<Operations> open_operations(const Process& process) = 0;
 };
 

@@ -50,6 +50,8 @@ std::string_view to_string(ExitClass exit_class) noexcept {
             return "oom";
         case ExitClass::disk_limit:
             return "disk_limit";
+        case ExitClass::stopped:
+            return "stopped";
         case ExitClass::killed:
             return "killed";
         case ExitClass::setup_failed:

@@ -115,13 +115,23 @@ enum class ExitClass : std::uint8_t {
     signalled,     // a signal that the server did not send
     oom,           // its memory limit, too many sockets, or a host without memory
     disk_limit,    // killed for its disk use
-    killed,        // the server ended it: pause, delete, shutdown
+    stopped,       // the server ended it for an end of its own: pause, delete, shutdown
+    killed,        // the server ended it for the host's limits (evicted), or without an agent that obeys
     setup_failed,  // it never became ready
     lost,          // it did not die within its deadline, or its end could not be observed
 };
 inline constexpr std::array k_all_exit_classes{
-    ExitClass::exited, ExitClass::signalled,    ExitClass::oom, ExitClass::disk_limit,
-    ExitClass::killed, ExitClass::setup_failed, ExitClass::lost};
+    ExitClass::exited,  ExitClass::signalled, ExitClass::oom,          ExitClass::disk_limit,
+    ExitClass::stopped, ExitClass::killed,    ExitClass::setup_failed, ExitClass::lost};
+
+/// Whether it ended for a limit of its own.
+constexpr bool is_limit(ExitClass exit_class) noexcept {
+    return exit_class == ExitClass::oom || exit_class == ExitClass::disk_limit;
+}
+/// Whether the server ended it, for no limit of its own.
+constexpr bool is_own_doing(ExitClass exit_class) noexcept {
+    return exit_class == ExitClass::stopped || exit_class == ExitClass::killed;
+}
 
 /// The end of a generation: a value that clients get unchanged.
 struct Exit {

@@ -53,7 +53,7 @@ constexpr const char* k_data = R"json({
     "generation": {"type": "integer", "minimum": 0, "description": "Counts the starts of the sandbox."},
     "mode": {"enum": ["cold", "warm"], "description": "Warm: it went on where it was."}}},
 "sandbox_terminated": {"means": "The processes of the sandbox ended by themselves or for a limit.", "members": {
-    "class": {"type": "string", "description": "exited, signalled, oom, disk_limit, killed, setup_failed or lost."},
+    "class": {"type": "string", "description": "exited, signalled, oom, disk_limit, stopped, killed, setup_failed or lost."},
     "code": {"type": "integer", "description": "The exit status or the signal's number."},
     "detail": {"type": "string", "description": "The cause, for people."},
     "limitBytes": {"type": "integer", "minimum": 0, "description": "The limit that was reached."},

@@ -221,7 +221,7 @@ export class Transcript {
                 return [note(turn, CALM_PAUSES.has(reason) ? 'calm' : 'warning', text), { op: 'changed' }];
             }
             case 'sandbox_terminated': {
-                if (!['exited', 'killed'].includes(data.class)) return [this.#incident.card(turn), { op: 'changed' }];
+                if (!['exited', 'stopped', 'killed'].includes(data.class)) return [this.#incident.card(turn), { op: 'changed' }];
                 const words = [word(data.class), data.code ? `code ${word(data.code)}` : '', word(data.detail)];
                 return [note(turn, 'calm', `The sandbox ended: ${words.filter((w) => w !== '').join(', ')}.`), { op: 'changed' }];
             }

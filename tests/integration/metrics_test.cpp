@@ -158,7 +158,7 @@ TEST_CASE("A conversation's life moves the metrics that tell of it") {
     CHECK(all["atoll_conversations{status=\"paused\"}"] == 1);
     CHECK(all["atoll_sandboxes{state=\"terminated\"}"] == 1);
     CHECK(all["atoll_sandboxes_living"] == 0);
-    CHECK(all["atoll_sandbox_exits_total{class=\"killed\"}"] == 1);
+    CHECK(all["atoll_sandbox_exits_total{class=\"stopped\"}"] == 1);
     watched.api.remove(id);
     // A removal that takes long is answered before it is done.
     CHECK(watched.eventually("atoll_helper_task_duration_seconds_count{task=\"remove\"}", is(1)));

@@ -87,6 +87,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
                 on_warning("memory", 8, 10);
         });
     }
+    bool is_oom_suspected() const override { return oom_kills() > 0; }
     std::uint64_t oom_kills() const override { return oom_kills_ + world_.oom_kills; }
     sandbox::Usage usage() const override { return world_.used; }
     void kill() override {
@@ -208,8 +209,10 @@ class FakeChannel final : public sandbox::Channel {
         process_->on_agent = nullptr;
         process_->on_agent_exit = nullptr;
         process_->on_ports = nullptr;
+        process_->on_lost = nullptr;
     }
     void watch_ports(sandbox::OnPorts on_ports) override { process_->on_ports = std::move(on_ports); }
+    void on_lost(std::function<void(std::string)> lost) override { process_->on_lost = std::move(lost); }
     void start(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> on_ready,
                std::function<void(std::string)> on_agent_exit) override {
         process_->is_told(agent);
@@ -462,6 +465,7 @@ void FakeWorld::server_killed() {
         process->on_ready = nullptr;
         process->on_agent = nullptr;
         process->on_agent_exit = nullptr;
+        process->on_lost = nullptr;
         process->asked_to_die = true;
         process->alive = process->is_stuck;
         if (process->alive)

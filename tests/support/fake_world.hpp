@@ -186,6 +186,7 @@ struct FakeProcessState {
     std::function<void(base::Result<void>)> on_agent;  // until a start_agent() is answered
     std::function<void(std::string)> on_agent_exit;    // empty without an agent, and once the Channel is gone
     sandbox::OnPorts on_ports;                         // empty if not asked for, and once the Channel is gone
+    std::function<void(std::string)> on_lost;          // the same, and once it was told
     std::string resume;                                // of the agent that was started last
     std::set<struct FakeQueryState*> queries;
 

@@ -3,6 +3,9 @@
 /** Why a conversation is paused. */
 export type StatusReason = 'user' | 'idle' | 'oom' | 'disk' | 'crash' | 'evicted' | 'server_restart';
 
+/** How the processes of a sandbox ended (docs/events.md). */
+export type ExitClass = 'exited' | 'signalled' | 'oom' | 'disk_limit' | 'stopped' | 'killed' | 'setup_failed' | 'lost';
+
 export interface ToolWord {
     /** Of the call's context. */
     toolCallId: string | null;
@@ -35,7 +38,7 @@ export type AtollEvent =
     | EventOf<'sandbox_ready', { generation: number }>
     | EventOf<'sandbox_paused', { reason: StatusReason; mode: 'cold' | 'warm'; detail: string }>
     | EventOf<'sandbox_resumed', { generation: number; mode: 'cold' | 'warm' }>
-    | EventOf<'sandbox_terminated', { class: string; code: number; detail: string; limitBytes?: number; peakBytes?: number }>
+    | EventOf<'sandbox_terminated', { class: ExitClass; code: number; detail: string; limitBytes?: number; peakBytes?: number }>
     | EventOf<'output_truncated', { droppedBytes: number }>
     | EventOf<'resource_warning', { resource: string; used: number; limit: number }>
     | EventOf<'port_opened', { port: number; url: string | null }>

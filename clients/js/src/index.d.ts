@@ -1,9 +1,9 @@
 // The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted.
-import type { AtollEvent, StatusReason, ToolWord } from './events.js';
+import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
 
-export type { AtollEvent, StatusReason };
+export type { AtollEvent, ExitClass, StatusReason };
 export * from './executions.js';
 
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */

@@ -123,4 +123,34 @@ TEST_CASE("The control stream tells the ports that were asked for, a few times a
     }
 }
 
+TEST_CASE("The loss of a control stream is that of the guest where this is asked for, with an agent or without") {
+    Bench bench;
+    std::vector<std::string> lost;
+    std::vector<std::string> exits;
+    sandbox::AgentSpec agent;
+    agent.kind = GENERATE(sandbox::AgentSpec::Kind::shell, sandbox::AgentSpec::Kind::none);
+    bench.channel->on_lost([&](std::string detail) { lost.push_back(std::move(detail)); });
+    bench.channel->start(
+        agent, [](const base::Result<void>&) {}, [&](std::string detail) { exits.push_back(std::move(detail)); });
+    FakePeer peer = bench.guest.accept();
+    SECTION("before it was ready it has failed to start") {
+        peer.close();
+        bench.settle();
+        CHECK(lost.empty());
+    }
+    SECTION("it ends") {
+        CHECK(peer.send("{\"ok\":true}\n"));
+        bench.settle();
+        peer.close();
+        bench.settle();
+        CHECK(lost == std::vector<std::string>{"lost its control stream"});
+    }
+    SECTION("it says what no guest says") {
+        CHECK(peer.send("{\"ok\":true}\n[]\n"));
+        bench.settle();
+        CHECK(lost == std::vector<std::string>{"broke the protocol of its control stream"});
+    }
+    CHECK(exits.empty());
+}
+
 }  // namespace atl::test::control_ports_test

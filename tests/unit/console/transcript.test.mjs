@@ -162,7 +162,7 @@ test('what has its own cause, or comes later, is no part of a card', () => {
     assert.deepEqual(cards(error, ...crash), ['2 ', '2 3']);
     assert.deepEqual(cards(OOM[0], ['text_delta', { delta: 'x' }, 't1'], ...crash), ['3 ', '3 4']);
     assert.deepEqual(cards(...crash, ['sandbox_resumed', { generation: 2 }], ...crash), ['1 ', '1 2', '4 ', '4 5']);
-    assert.deepEqual(cards(['sandbox_terminated', { class: 'killed' }], ['sandbox_paused', { reason: 'user' }]), []);
+    for (const own of ['stopped', 'killed']) assert.deepEqual(cards(['sandbox_terminated', { class: own }], ['sandbox_paused', { reason: 'user' }]), []);
     // An agent that ends takes the sandbox down with it: that it was killed is not the story.
     const [agent] = ops(['error', { code: 'agent_crashed', message: 'exit 3' }, 't1'], ['done', {}, 't1'], ['sandbox_terminated', { class: 'killed' }], ['sandbox_paused', { reason: 'crash', mode: 'cold' }]).filter(({ op }) => op === 'incident');
     assert.deepEqual([agent.key, agent.others, agent.title], [1, '3,4', 'The agent ended unexpectedly.']);

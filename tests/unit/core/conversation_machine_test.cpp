@@ -61,6 +61,64 @@ TEST_CASE("A sandbox that dies in a turn ends the turn once, after its stream, a
     CHECK(machine.grace_passed().empty());
 }
 
+TEST_CASE("A turn whose stream breaks off ends with what ended its sandbox or its agent, a moment later") {
+    using Reported = Machine::Reported;
+    const auto broken = [](Reported reported) {
+        Machine machine = active();
+        machine.open_turn();
+        const Actions broke = machine.query_broke("agent_crashed", "eof", reported);
+        CHECK(kinds(broke) == std::vector{k<action::ArmGrace>});
+        CHECK(first<action::ArmGrace>(broke).wait < base::k_interrupt_deadline);
+        CHECK(machine.turn_open());
+        return machine;
+    };
+    Machine killed = broken(Reported::no);
+    const Actions ended = killed.sandbox_exited(crash());
+    CHECK(first<action::LogTurnError>(ended).code == "sandbox_crashed");
+    CHECK(first<action::LogTurnError>(ended).message == "killed");
+    CHECK(count(ended, k<action::LogTurnDone>) == 1);
+    CHECK(first<action::LogSandboxTerminated>(ended).exit.exit_class == sandbox::ExitClass::signalled);
+    CHECK(killed.grace_passed().empty());
+
+    // What the agent says of itself is no word about a limit.
+    const Actions over = broken(Reported::yes).sandbox_exited({sandbox::ExitClass::oom, 9, "too much memory"});
+    CHECK(first<action::LogTurnError>(over).code == "oom");
+    CHECK(count(broken(Reported::yes).sandbox_exited(crash()), k<action::LogTurnError>) == 0);
+
+    Machine headless = broken(Reported::no);
+    const Actions crashed = headless.agent_exited("exited 1");
+    CHECK(first<action::LogTurnError>(crashed).message == "exited 1");
+    CHECK(first<action::StopSandbox>(crashed).exit_class == sandbox::ExitClass::killed);
+
+    Machine silent = broken(Reported::no);
+    CHECK(silent.interrupt().empty());
+    const Actions late = silent.grace_passed();
+    CHECK(first<action::LogTurnError>(late).message == "eof");
+    CHECK(count(late, k<action::LogTurnDone>) == 1);
+    CHECK(silent.sandbox_up());
+}
+
+TEST_CASE("The end of an agent is not told as the cause where its sandbox died of something else") {
+    Machine machine = active();
+    machine.agent_exited("exited 1");
+    const Actions down = machine.sandbox_exited({sandbox::ExitClass::oom, 9, "too much memory"});
+    CHECK(first<action::LogSandboxPaused>(down).reason == PauseReason::oom);
+    CHECK(first<action::LogSandboxPaused>(down).detail == "too much memory");
+}
+
+TEST_CASE("A sandbox is stopped for a client's ends and killed for those of others") {
+    const auto stopped_for = [](PauseReason reason) {
+        Machine machine = active();
+        return first<action::StopSandbox>(machine.pause(reason, "paused", "text")).exit_class;
+    };
+    for (const auto own : {PauseReason::user, PauseReason::idle, PauseReason::server_restart})
+        CHECK(stopped_for(own) == sandbox::ExitClass::stopped);
+    CHECK(stopped_for(PauseReason::evicted) == sandbox::ExitClass::killed);
+    Machine ended = active();
+    CHECK(first<action::LogSandboxTerminated>(ended.end("conversation_deleted", "by request"))
+              .exit.exit_class == sandbox::ExitClass::stopped);
+}
+
 TEST_CASE("An agent that says done while its sandbox dies has ended its turn well") {
     Machine machine = active();
     machine.open_turn();

@@ -345,7 +345,10 @@ class History {
             return world_.gets_stuck(process, base::Millis{world_.pick(60'000)});
         if (process->is_stuck)
             return;
-        if (world_.chance(500)) {
+        // Its guest is gone, or behaves as if it were.
+        if (!process->on_ready && process->on_lost && world_.chance(300))
+            std::exchange(process->on_lost, nullptr)("lost its control stream");
+        if (process->alive && world_.chance(500)) {
             const auto exit_class =
                 world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
             world_.process_dies(process, {exit_class, 9, "died"});
