@@ -13,6 +13,8 @@
 namespace atl::guest {
 namespace {
 
+constexpr Millis k_progress_interval{500};
+static_assert(k_progress_interval < base::k_call_keepalive_interval);
 // Of an answer that goes out as one.
 constexpr std::size_t k_held_bytes = 64UL * 1024;
 constexpr std::size_t k_exit_frame_bytes = bridge::k_frame_header_bytes + 3;
@@ -40,17 +42,19 @@ void Call::start(Work work, std::function<void()> on_gone) {
 
 // The host gives up on a guest that is silent.
 void Call::say_at_work() {
-    keepalive_timer_ = loop_.arm(base::k_call_keepalive_interval, [this] {
+    const Millis interval = how_far_ ? k_progress_interval : base::k_call_keepalive_interval;
+    keepalive_timer_ = loop_.arm(interval, [this] {
         if (connection_ == nullptr || replied_)
             return;
-        connection_->write("{}\n");
+        connection_->write(how_far_ ? "{\"progress\":" + how_far_() + "}\n" : std::string("{}\n"));
         say_at_work();
     });
 }
 
-void Call::progress(std::string_view json) {
-    if (connection_ != nullptr && !replied_)
-        connection_->write("{\"progress\":" + std::string(json) + "}\n");
+Call::Progress::Progress(Call& call, std::function<std::string()> how_far)
+    : call_(call), outer_(std::exchange(call.how_far_, std::move(how_far))) {
+    call_.loop_.cancel(call_.keepalive_timer_);
+    call_.say_at_work();
 }
 
 void Call::reply(std::string_view members) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bridge/frame.hpp"
 #include "bridge/guest/connection.hpp"
@@ -38,8 +39,9 @@ class Call final : public ConnectionUser {
     /// destroys this.
     void start(Work work, std::function<void()> on_gone);
 
-    /// Tells the host how far it is; `json` is the text of an object. Before the reply.
-    void progress(std::string_view json);
+    /// While it lives, and before the reply, the host is told twice a second how far the call is, also where
+    /// nothing moves. The innermost one counts.
+    class Progress;
     /// `members`: JSON text without braces; may be empty. Once.
     void reply(std::string_view members);
     /// Bytes behind the reply, of any size. What the host does not read yet is queued: mind room(). A short
@@ -96,12 +98,26 @@ class Call final : public ConnectionUser {
     int fd_ = -1;  // in the loop
     TimerId turn_timer_ = 0;
     TimerId keepalive_timer_ = 0;
+    std::function<std::string()> how_far_;  // of the innermost Progress
     bridge::FrameDecoder decoder_{bridge::FrameDecoder::Sender::host};
     Input piece_;
     std::string held_;  // of the reply and what is behind it: written at the next wait
     bool input_asked_ = false;
     bool in_input_ = false;  // inside on_input(), which goes on by itself
     bool replied_ = false;
+};
+
+class Call::Progress {
+  public:
+    /// `how_far` gives the text of an object; `call` outlives this.
+    Progress(Call& call, std::function<std::string()> how_far);
+    ~Progress() { call_.how_far_ = std::move(outer_); }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+  private:
+    Call& call_;
+    std::function<std::string()> outer_;
 };
 
 struct Call::Wait {

@@ -5,7 +5,9 @@
 #include "core/plain/operation_limits.hpp"
 #include "core/plain/path_text.hpp"
 #include "http/api/api.hpp"
+#include "http/api/event_stream.hpp"
 #include "http/api/file_call.hpp"
+#include "http/api/file_stream.hpp"
 #include "http/api/forms.hpp"
 #include "http/wire/download.hpp"
 #include "http/wire/text.hpp"
@@ -52,7 +54,7 @@ Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
 }
 
 /// The reply's two numbers. Nothing else of it goes on.
-Result<std::string> unpacked_json(std::string_view reply) {
+Result<Response> unpacked_answer(std::string_view reply) {
     const Json told = Json::parse(reply, nullptr, false);
     const auto number = [&told](const char* name) {
         return told.is_object() && told.contains(name) && told[name].is_number_unsigned()
@@ -66,32 +68,17 @@ Result<std::string> unpacked_json(std::string_view reply) {
     std::string out;
     base::JsonWriter json(out);
     json.begin_object().key("entries").number(*entries).key("bytes").number(*bytes).end_object();
-    return out;
+    return json_response(std::move(out));
 }
 
 Task<Result<Response>> async_put_archive(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
     const auto coding = context.request.header("Content-Encoding");
     if (!coding.empty() && !iequals(coding, "identity"))
         co_return Error(Errc::unsupported_media_type, "Send the tar without a `Content-Encoding`.");
     FileMembers members("unpack");
     members.path(path_query(context));
-    const sandbox::CallSpec spec = members.spec();
-    auto call = co_await async_call(api, context, *id, spec);
-    if (call.has_error())
-        co_return call.error();
-    const auto sent = co_await (*call)->async_send(*context.body);
-    if (sent.has_error())
-        co_return sent.error();
-    const auto reply = co_await (*call)->async_reply();
-    if (reply.has_error())
-        co_return reply.error();
-    auto json = unpacked_json(*reply);
-    if (json.has_error())
-        co_return json.error();
-    co_return json_response(std::move(*json));
+    const FileChange change{"unpack", Unattended::goes_on, unpacked_answer, context.body};
+    co_return co_await async_change_files(api, context, members, change);
 }
 
 }  // namespace
@@ -119,8 +106,9 @@ std::vector<Route> archive_routes(Api& api) {
         "out, or is no file, directory or link, ends it; what was unpacked before stays.",
         bind_handler(api, async_put_archive)};
     put.body = BodyKind::stream;
-    put.query = {path};
-    put.responses = {{200, "All of it is unpacked.", "Unpacked"}};
+    put.query = {path, k_named_parameter};
+    put.responses = {{200, "All of it is unpacked.", "Unpacked"},
+                     {200, "Progress, then the numbers.", "FileStream", k_event_stream_type}};
     put.errors =
         file_errors({Errc::invalid_archive, Errc::is_directory, Errc::already_exists, Errc::file_changed,
                      Errc::disk_full, Errc::directory_not_empty, Errc::unsupported_media_type});

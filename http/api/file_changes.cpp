@@ -1,7 +1,9 @@
 // Routes that change files of a sandbox: PUT, DELETE, and what a POST names. The guest does all of it.
 #include "core/plain/operation_limits.hpp"
 #include "http/api/api.hpp"
+#include "http/api/event_stream.hpp"
 #include "http/api/file_call.hpp"
+#include "http/api/file_stream.hpp"
 #include "http/api/forms.hpp"
 #include "http/wire/download.hpp"
 #include "http/wire/text.hpp"
@@ -64,6 +66,14 @@ Response entry_response(const FileReply& file, unsigned status) {
     return response;
 }
 
+/// The answer of what made or changed an entry.
+Result<Response> entry_answer(std::string_view json) {
+    const auto reply = parse_file_reply(json);
+    if (reply.has_error())
+        return reply.error();
+    return entry_response(*reply, reply->created ? 201 : 200);
+}
+
 Task<Result<Response>> async_put(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
@@ -81,16 +91,16 @@ Task<Result<Response>> async_put(Api& api, RequestContext& context) {
     const auto json = co_await (*call)->async_reply();
     if (json.has_error())
         co_return json.error();
-    const auto reply = parse_file_reply(*json);
-    if (reply.has_error())
-        co_return reply.error();
-    co_return entry_response(*reply, reply->created ? 201 : 200);
+    co_return entry_answer(*json);
+}
+
+Result<Response> removal_answer(std::string_view) {
+    Response response;
+    response.status = 204;
+    return response;
 }
 
 Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
     if (const auto checked = check_change_conditions(context.request); checked.has_error())
         co_return checked.error();
     const std::string* const recursive = context.query_value("recursive");
@@ -99,16 +109,8 @@ Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
     FileMembers members("remove");
     members.path(context.param("path")).flag("recursive", recursive != nullptr && *recursive == "1");
     members.conditions(context.request);
-    const sandbox::CallSpec spec = members.spec();
-    auto call = co_await async_call(api, context, *id, spec);
-    if (call.has_error())
-        co_return call.error();
-    const auto json = co_await (*call)->async_reply();
-    if (json.has_error())
-        co_return json.error();
-    Response response;
-    response.status = 204;
-    co_return response;
+    const FileChange change{"delete", Unattended::goes_on, removal_answer};
+    co_return co_await async_change_files(api, context, members, change);
 }
 
 struct ChangeForm {
@@ -168,11 +170,10 @@ Task<Result<Response>> async_change(Api& api, RequestContext& context) {
     if (form->op != "mkdir")
         members.target(form->target).flag("overwrite", form->overwrite).conditions(context.request);
     // A copy that breaks off leaves nothing.
-    const Unattended unattended = form->op == "copy" ? Unattended::ends : Unattended::goes_on;
-    const auto answer = co_await async_file_call(api, context, members, unattended);
-    if (answer.has_error())
-        co_return answer.error();
-    co_return entry_response(answer->reply, answer->reply.created ? 201 : 200);
+    const FileChange change = form->op == "copy"   ? FileChange{"copy", Unattended::ends, entry_answer}
+                              : form->op == "move" ? FileChange{"move", Unattended::goes_on, entry_answer}
+                                                   : FileChange{"mkdir", Unattended::goes_on, entry_answer};
+    co_return co_await async_change_files(api, context, members, change);
 }
 
 Route put_route(Api& api) {
@@ -202,8 +203,10 @@ std::vector<Route> file_change_routes(Api& api) {
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}/files/{path...}", "deleteFile",
                  "Removes a file, a link itself or a directory.", bind_handler(api, async_delete)};
-    remove.query = {{"recursive", R"({"enum":["0","1"]})", "1: a directory with all that is in it."}};
-    remove.responses = {{204, "It is gone.", ""}};
+    remove.query = {{"recursive", R"({"enum":["0","1"]})", "1: a directory with all that is in it."},
+                    k_named_parameter};
+    remove.responses = {{204, "It is gone.", ""},
+                        {200, "Progress, then the end.", "FileStream", k_event_stream_type}};
     remove.headers = {{"If-Match", "ETags: 412 unless what is there has one of them."},
                       {"If-None-Match", "ETags: 412 if what is there has one of them."}};
     remove.errors = file_errors({Errc::directory_not_empty, Errc::file_changed, Errc::precondition_failed});
@@ -216,7 +219,9 @@ std::vector<Route> file_change_routes(Api& api) {
     change.body = BodyKind::json;
     change.request_schema = "ChangeFile";
     change.responses = {{201, "What was made.", "FileEntry"},
-                        {200, "What was moved, or the directory that was there.", "FileEntry"}};
+                        {200, "What was moved, or the directory that was there.", "FileEntry"},
+                        {200, "Progress, then the entry.", "FileStream", k_event_stream_type}};
+    change.query = {k_named_parameter};
     change.headers = {{"If-Match", "Of a move or a copy: 412 unless what is moved has one of these ETags."},
                       {"If-None-Match", "Of a move or a copy: 412 if what is moved has one of these ETags."}};
     change.errors =

@@ -34,6 +34,28 @@ Schema frame(const char* type, std::initializer_list<Property> members = {}) {
     return out;
 }
 
+void add_progress(Schema& out) {
+    const Schema ops = one_of({"mkdir", "move", "copy", "delete", "unpack"});
+    out["FileProgress"] = described(
+        frame("file_progress", {{"op", "What is being done.", ops},
+                                {"entries", "Files, links and directories by now.", counter()},
+                                {"bytes", "Bytes of files by now; 0 of what writes none.", counter()}}),
+        "It is at work: twice a second, also where nothing moves.");
+    out["FileResult"] = described(
+        frame("file_result",
+              {{"op", "What was done.", ops},
+               {"status", "The status that the answer has without a stream.", counter()},
+               {"result", "The body that it has then; null: none.",
+                any_of_these({ref("FileEntry"), ref("Unpacked"), Schema{{"type", "null"}}})}}),
+        "It is done: the last frame.");
+    out["FileStream"] = described(text(),
+                                  "Server-Sent Events without ids: `data` is a FileProgress, or the one frame "
+                                  "that ends them. What fails at once is a problem with its own status.");
+    out["FileStream"]["contentMediaType"] = "text/event-stream";
+    out["FileStream"]["contentSchema"] =
+        any_of_these({ref("FileProgress"), ref("FileResult"), ref("ToolCallError")});
+}
+
 void add_watch(Schema& out) {
     Schema change =
         object(Members::required,
@@ -104,6 +126,7 @@ void add_file_schemas(Schema& out) {
                 {"overwrite", "Whether a file at `to` gives way; it does not if this is not there.", flag()}},
                {"op"}),
         "A change of names.");
+    add_progress(out);
     add_watch(out);
 }
 

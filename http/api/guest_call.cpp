@@ -77,27 +77,36 @@ Task<Result<void>> GuestCall::async_change() {
 }
 
 Task<Result<void>> GuestCall::async_send(BodySource& body) {
+    std::array<char, base::k_source_piece_bytes> room;
+    const std::span<char> all(room);
+    for (;;) {
+        const auto more = co_await async_send_some(body, all);
+        if (more.has_error())
+            co_return more.error();
+        if (!*more)
+            co_return Result<void>();
+    }
+}
+
+Task<Result<bool>> GuestCall::async_send_some(BodySource& body, std::span<char> room) {
     while (!ready_ && !failure_ && !reply_)
         if (const auto change = co_await async_change(); change.has_error())
             co_return change.error();
-    body.give_up_if([this] { return failure_ || reply_; });
-    wake_body_ = context_.waker();
-    std::array<char, base::k_source_piece_bytes> room;
-    const std::span<char> all(room);
-    while (!failure_ && !reply_) {
-        const auto count = co_await body.async_read_some(all);
+    if (!wake_body_) {
+        body.give_up_if([this] { return failure_ || reply_; });
+        wake_body_ = context_.waker();
+    }
+    if (!failure_ && !reply_) {
+        const auto count = co_await body.async_read_some(room);
         // What ended while the client was silent ended first.
-        if (failure_ || reply_)
-            break;
-        if (count.has_error())
+        const bool is_wanted = !failure_ && !reply_;
+        if (is_wanted && count.has_error())
             co_return count.error();
-        if (*count == 0)
-            break;
-        std::string_view left(room.data(), *count);
-        while (!failure_ && call_) {
+        std::string_view left(room.data(), is_wanted ? *count : 0);
+        while (!left.empty() && !failure_ && call_) {
             left.remove_prefix(call_->write(left));
             if (left.empty())
-                break;
+                co_return true;
             if (const auto change = co_await async_change(); change.has_error())
                 co_return change.error();
         }
@@ -106,7 +115,7 @@ Task<Result<void>> GuestCall::async_send(BodySource& body) {
         co_return *failure_;
     if (call_ && !reply_)
         call_->end_input();
-    co_return Result<void>();
+    co_return false;
 }
 
 Task<Result<std::string>> GuestCall::async_reply() {

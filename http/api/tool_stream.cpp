@@ -18,12 +18,6 @@ using base::Task;
 
 constexpr std::size_t k_tool_piece_bytes = 16UL * 1024;
 
-void begin_frame(std::string& out, std::string_view type, EventNames names) {
-    if (names == EventNames::types)
-        out.append("event: ").append(type).append("\n");
-    out += "data: ";
-}
-
 void write_names(JsonWriter& json, std::string_view type, const ToolStream::Names& names) {
     json.key("type").string(type).key("toolCallId");
     if (names.tool_call_id.empty())
@@ -51,45 +45,16 @@ bool ToolStream::means_lost_sandbox(Errc code) noexcept {
            code == Errc::bridge_failed || code == Errc::deadline_exceeded;
 }
 
-ToolStream::~ToolStream() {
-    around_.timers.cancel(timer_);
-    if (around_.left && (phase_ == Phase::begin || phase_ == Phase::working))
-        around_.left(std::move(call_));
-}
-
-Task<Result<std::size_t>> ToolStream::async_read_some(std::span<char> room) {
-    if (sent_bytes_ == waiting_.size()) {
-        waiting_.clear();
-        sent_bytes_ = 0;
-        co_await async_fill();
-        if (broken_)
-            co_return *broken_;
-    }
-    const std::size_t size = std::min(room.size(), waiting_.size() - sent_bytes_);
-    std::copy_n(waiting_.data() + sent_bytes_, size, room.data());
-    sent_bytes_ += size;
-    co_return size;
-}
-
 Task<> ToolStream::async_fill() {
     if (phase_ == Phase::begin) {
         phase_ = Phase::working;
-        add_progress("started", {});
+        add_status("started", {});
     } else if (phase_ == Phase::working) {
-        timer_ = around_.timers.arm(around_.heartbeat, [this] {
-            timer_ = 0;
-            call_->wake();
-        });
-        const auto progress = co_await call_->async_progress();
-        around_.timers.cancel(std::exchange(timer_, 0));
-        if (progress.has_error())
-            co_return end_without_reply(progress.error());
-        if (*progress && (*progress)->empty()) {
-            waiting_ = ": heartbeat\n\n";
+        const auto more = co_await async_add_progress();
+        if (more.has_error())
+            co_return end_without_reply(more.error());
+        if (*more)
             co_return;
-        }
-        if (*progress)
-            co_return add_progress("running", **progress);
         const auto reply = co_await call_->async_reply();
         if (reply.has_error())
             co_return end_without_reply(reply.error());
@@ -122,13 +87,17 @@ Task<> ToolStream::async_take_result() {
     }
 }
 
-void ToolStream::add_progress(std::string_view status, std::string_view progress) {
-    begin_frame(waiting_, "tool_progress", names_.events);
+void ToolStream::add_progress(std::string_view json) {
+    add_status("running", progress_message(json));
+}
+
+void ToolStream::add_status(std::string_view status, std::string_view message) {
+    begin_frame(waiting_, "tool_progress", names_);
     JsonWriter json(waiting_);
     json.begin_object();
-    write_names(json, "tool_progress", names_);
+    write_names(json, "tool_progress", tool_);
     json.key("status").string(status).key("progress").null();
-    json.key("message").string(progress.empty() ? std::string() : progress_message(progress));
+    json.key("message").string(message);
     json.end_object();
     waiting_ += "\n\n";
 }
@@ -136,30 +105,20 @@ void ToolStream::add_progress(std::string_view status, std::string_view progress
 void ToolStream::begin_result() {
     phase_ = Phase::result;
     std::string frame;
-    begin_frame(frame, "tool_result", names_.events);
+    begin_frame(frame, "tool_result", names_);
     JsonWriter json(frame);
     json.begin_object();
-    write_names(json, "tool_result", names_);
+    write_names(json, "tool_result", tool_);
     json.key("result");
     result_.emplace(std::move(frame));
 }
 
 void ToolStream::end_without_reply(const Error& error) {
-    if (!means_lost_sandbox(error.code()))
-        return fail(error);
     phase_ = Phase::over;
-    waiting_ += result_frame(names_, unavailable_);
-}
-
-void ToolStream::fail(const Error& error) {
-    phase_ = Phase::over;
-    begin_frame(waiting_, "error", names_.events);
-    JsonWriter json(waiting_);
-    json.begin_object();
-    json.key("type").string("error").key("code").string(base::code_name(error.code()));
-    json.key("detail").string(error.detail());
-    json.end_object();
-    waiting_ += "\n\n";
+    if (means_lost_sandbox(error.code()))
+        waiting_ += result_frame(tool_, unavailable_);
+    else
+        add_error(error);
 }
 
 }  // namespace atl::http

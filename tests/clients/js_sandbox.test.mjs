@@ -326,6 +326,26 @@ test('the stream of a tool has its progress and its result; one that breaks off 
     });
 });
 
+test('a change of files tells its progress where that is asked for; one that breaks off is an error', async () => {
+    const progress = (op) => ({ type: 'file_progress', op, entries: 3, bytes: 7 });
+    const frames = (op, status, result) => [progress(op), { type: 'file_result', op, status, result }];
+    const streams = [frames('copy', 201, { path: 'e' }), frames('delete', 204, null), [progress('copy'), { type: 'error', code: 'disk_full', detail: 'd' }], [progress('copy')]];
+    const answer = ({ response }) => sendFrames(response, streams.shift());
+    const answers = { [`POST ${ROOT}/files/d`]: answer, [`DELETE ${ROOT}/files/d`]: answer, [`PUT ${ROOT}/archive`]: ({ response }) => sendFrames(response, frames('unpack', 200, { entries: 3, bytes: 7 })) };
+    await withStub({ answers }, async ({ files }, { requests }) => {
+        const told = [];
+        const onProgress = (one) => told.push(one);
+        assert.deepEqual(await files.copy('d', 'e', { onProgress }), { path: 'e' });
+        assert.equal(await files.remove('d', { recursive: true, onProgress }), undefined);
+        assert.deepEqual(await files.unpack('tar', { onProgress }), { entries: 3, bytes: 7 });
+        assert.deepEqual(told, [progress('copy'), progress('delete'), progress('unpack')]);
+        assert.ok(requests.every(({ headers }) => headers.accept === 'text/event-stream'));
+        assert.equal(requests[2].body.toString(), 'tar');
+        assert.equal((await errorOf(files.copy('d', 'e', { onProgress }))).code, 'disk_full');
+        assert.equal((await errorOf(files.copy('d', 'e', { onProgress }))).code, 'connection_failed');
+    });
+});
+
 test('a request that can be sent again is, after what the server asked for; one that cannot is not', async () => {
     let asked = 0;
     const busy = ({ response }) => (++asked % 2 === 1 ? refuse(response, 503, 'shutting_down', { 'Retry-After': '1' }) : { processId: 'p1', pid: 7 });

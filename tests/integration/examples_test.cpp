@@ -209,8 +209,10 @@ class Walk {
         problem("range_not_satisfiable", client.request("GET", target, "", {{"Range", "bytes=100-"}}));
         const auto same = client.request("GET", target, "", {{"If-None-Match", "*"}});
         recorder.keep("getFile", same.status, same.header("content-type"), same.body);
-        call("changeFile", {{"id", sandbox}, {"path", "notes/plan.md"}},
-             {{"op", "copy"}, {"to", "notes/plan-2.md"}});
+        const HeaderList stream{{"Accept", "text/event-stream"}};
+        call("changeFile", plan, {{"op", "copy"}, {"to", "notes/draft.md"}}, stream);
+        call("deleteFile", {{"id", sandbox}, {"path", "notes/draft.md"}}, nullptr, stream);
+        call("changeFile", plan, {{"op", "copy"}, {"to", "notes/plan-2.md"}});
         call("changeFile", {{"id", sandbox}, {"path", "notes/plan-2.md"}},
              {{"op", "move"}, {"to", "notes/old/plan.md"}});
         const std::string here = "/v1/sandboxes/" + sandbox;
@@ -218,9 +220,13 @@ class Walk {
         const auto archive = client.request("GET", here + "/archive?path=notes");
         recorder.keep_parameters("getArchive", {{"id", sandbox}, {"path", "notes"}});
         recorder.keep("getArchive", archive.status, "", "");
+        recorder.keep_parameters("putArchive", {{"id", sandbox}, {"path", "notes-2"}});
+        const auto streamed =
+            client.request("PUT", here + "/archive?path=notes-2", archive.body,
+                           {{"Content-Type", "application/x-tar"}, {"Accept", "text/event-stream"}});
+        recorder.keep("putArchive", streamed.status, streamed.header("content-type"), streamed.body);
         const auto unpacked = client.request("PUT", here + "/archive?path=notes-2", archive.body,
                                              {{"Content-Type", "application/x-tar"}});
-        recorder.keep_parameters("putArchive", {{"id", sandbox}, {"path", "notes-2"}});
         recorder.keep("putArchive", unpacked.status, unpacked.header("content-type"),
                       OrderedJson::parse(unpacked.body));
         problem("invalid_archive", client.request("PUT", here + "/archive", std::string(512, 'x')));

@@ -113,6 +113,7 @@ Task<CallEnd> remove_file(Call& call, const FileJob& job) {
         co_return CallEnd{};
     }
     base::TreeRemover remover;
+    const Call::Progress progress(call, [&remover] { return entries_and_bytes(remover.removed(), 0); });
     remover.begin(place->directory.get(), place->name);
     while (remover.step(k_removed_at_once))
         co_await call.turn();

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,14 +24,12 @@ namespace {
 
 using base::Beneath;
 using base::LastLink;
-using Clock = std::chrono::steady_clock;
 
 constexpr mode_t k_copied_mode_bits = 0777;
 constexpr std::size_t k_copied_piece_bytes = 4UL * 1024 * 1024;
 constexpr std::size_t k_plain_piece_bytes = 64UL * 1024;
 constexpr std::size_t k_copied_at_once = 50;
 constexpr std::size_t k_most_copied_levels = 64;  // two descriptors each
-constexpr std::chrono::milliseconds k_copy_progress_interval{250};
 constexpr std::size_t k_uncopied_at_once = 200;
 constexpr std::size_t k_most_uncopied = 1'000'000;
 static_assert(k_most_uncopied % k_uncopied_at_once == 0);
@@ -44,7 +41,6 @@ struct Copy {
     std::string_view path;  // asked for
     std::uint64_t bytes = 0;
     std::uint64_t entries = 0;
-    Clock::time_point told = Clock::now();
     CallEnd failed{};
     dev_t own_device = 0;  // of the new directory, which may lie in what is copied
     ino_t own_inode = 0;
@@ -62,15 +58,6 @@ struct CopyLevel {
     base::UniqueFd to;
     mode_t mode;
 };
-
-void tell_progress(Copy& copy) {
-    const auto now = Clock::now();
-    if (now - copy.told < k_copy_progress_interval)
-        return;
-    copy.told = now;
-    copy.call.progress("{\"entries\":" + std::to_string(copy.entries) +
-                       ",\"bytes\":" + std::to_string(copy.bytes) + "}");
-}
 
 /// Bytes copied, 0 at the end, or -1 and errno.
 ssize_t copy_piece(int from, int to, std::uint64_t left) {
@@ -95,7 +82,6 @@ Task<bool> copy_bytes(Copy& copy, int from, int to, off_t now) {
             co_return true;
         left -= static_cast<std::uint64_t>(size);
         copy.bytes += static_cast<std::uint64_t>(size);
-        tell_progress(copy);
         co_await copy.call.turn();
     }
     co_return true;
@@ -193,7 +179,6 @@ Task<bool> copy_levels(Copy& copy, CopyLevel top) {
         auto copying = copy_entry(copy, levels, name);
         if (!co_await copying)
             co_return false;
-        tell_progress(copy);
         if (++names % k_copied_at_once == 0)
             co_await copy.call.turn();
     }
@@ -317,6 +302,7 @@ Task<CallEnd> copy_file(Call& call, const FileJob& job) {
         co_return refuse_errno(request.to);
     const Ends ends{std::move(*from), about, std::move(*to), request.overwrite ? Replace::yes : Replace::no};
     Copy copy{call, request.to};
+    const Call::Progress progress(call, [&copy] { return entries_and_bytes(copy.entries, copy.bytes); });
     bool is_done = false;
     if (S_ISDIR(about.st_mode)) {
         auto copying = copy_folder(copy, job, ends);

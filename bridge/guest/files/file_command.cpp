@@ -115,6 +115,10 @@ CallEnd refuse_file(std::string_view path, std::string_view why, std::string_vie
     return {told_name(path).append(": ").append(why), code};
 }
 
+std::string entries_and_bytes(std::uint64_t entries, std::uint64_t bytes) {
+    return "{\"entries\":" + std::to_string(entries) + ",\"bytes\":" + std::to_string(bytes) + "}";
+}
+
 CallEnd check_conditions(const FileRequest& request, std::string_view tag) {
     using base::TagComparison;
     const bool holds =

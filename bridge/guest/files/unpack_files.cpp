@@ -100,15 +100,13 @@ class Unpacking {
     CallEnd begin(const TarEntry& entry);
     CallEnd write(std::string_view bytes);
     CallEnd finish();
-    /// Whether the directories that are not complete take all the memory that they may.
+    /// True if the directories that are not complete take all the memory that they may.
     bool is_full() const noexcept { return folder_bytes_ > k_most_open_folder_bytes; }
     /// Gives up those directories that the present entry does not lie in, or all.
     enum class Which : std::uint8_t { left, all };
     OpenFolders take_folders(Which which);
     CallEnd close_folder(const std::string& path, const OpenFolder& folder) const;
-    std::string told() const {
-        return "\"entries\":" + std::to_string(entries_) + ",\"bytes\":" + std::to_string(bytes_);
-    }
+    std::string told() const { return entries_and_bytes(entries_, bytes_); }
 
   private:
     CallEnd refuse(std::string_view why) const {
@@ -313,6 +311,7 @@ bool is_place_for_folder(const FileJob& job) {
 
 Task<CallEnd> unpack_entries(Call& call, Unpacking& to) {
     TarReader reader;
+    const Call::Progress progress(call, [&to] { return to.told(); });
     for (Call::Input piece = co_await call.input(); !piece.is_end; piece = co_await call.input()) {
         auto taking = take_entry(call, to, reader, piece.bytes);
         if (CallEnd end = co_await taking; !end.is_good())
@@ -342,7 +341,8 @@ Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
     // Of an archive that holds nothing else. Entries have made it before.
     if (!path.empty() && !job.root.make_place(path + "/x"))
         co_return refuse_errno(path);
-    call.reply(to.told());
+    const std::string told = to.told();
+    call.reply(std::string_view(told).substr(1, told.size() - 2));
     co_return CallEnd{};
 }
 

@@ -112,6 +112,8 @@ class Collector {
 
 /// Reads the names that ripgrep prints, each with a NUL behind it.
 Task<void> async_collect_names(ToolRun& run, Ripgrep& ripgrep, Collector& collector) {
+    const Call::Progress progress(run.call,
+                                  [&collector] { return counted_so_far(collector.seen(), "file"); });
     std::string begun;
     for (;;) {
         std::string_view piece = co_await ripgrep.async_read();
@@ -122,10 +124,8 @@ Task<void> async_collect_names(ToolRun& run, Ripgrep& ripgrep, Collector& collec
             piece.remove_prefix(end + 1);
             const bool is_turn = collector.add(begun);
             begun.clear();
-            if (is_turn) {
-                run.progress(counted(collector.seen(), "file") + " so far");
+            if (is_turn)
                 co_await run.call.turn();
-            }
         }
         begun += piece;
     }

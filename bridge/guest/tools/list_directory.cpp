@@ -130,7 +130,10 @@ ToolTask async_list(ToolRun& run, const Found& found, const std::vector<std::str
     GlobWork work;
     std::size_t total = 0;
     std::size_t ignored_count = 0;
-    for (std::size_t seen = 1; const dirent* entry = readdir(directory.get()); ++seen) {
+    std::size_t seen = 0;
+    const Call::Progress progress(run.call, [&seen] { return counted_so_far(seen, "entry"); });
+    while (const dirent* entry = readdir(directory.get())) {
+        ++seen;
         const std::string_view name = entry->d_name;
         if (name == "." || name == ".." || is_hidden_name(name))
             continue;
@@ -139,10 +142,8 @@ ToolTask async_list(ToolRun& run, const Found& found, const std::vector<std::str
             ++ignored_count;
         else
             ++total, first.add(Entry{std::string(name), is_listed_directory(run, found, *entry)});
-        if (seen % k_entries_per_turn == 0) {
-            run.progress(counted(seen, "entry") + " so far");
+        if (seen % k_entries_per_turn == 0)
             co_await run.call.turn();
-        }
     }
     const std::vector<Entry> entries = first.take();
     std::string list = "[";

@@ -74,6 +74,8 @@ Task<ToolResult> async_run(Call& call, const Shared& shared, const ToolRequest& 
     if (!arguments.is_good())
         co_return ToolResult::failure(base::tool_error::invalid_arguments, arguments.problem(),
                                       request.name + " was called with arguments that it does not take.");
+    // Whatever it does, its host hears of it; a tool that counts says more.
+    const Call::Progress progress(call, [] { return std::string("{}"); });
     ToolRun run{call, shared.services, shared.read_files, arguments, request.edit_rule, shared.paths};
     const Tool work = find_tool_work(request.name);
     ToolResult result = co_await work(run);

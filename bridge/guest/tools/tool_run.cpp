@@ -8,22 +8,11 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::chrono::milliseconds k_progress_interval{500};
 // The years that RFC 3339 can write.
 constexpr std::int64_t k_first_second = -62'167'219'200;
 constexpr std::int64_t k_last_second = 253'402'300'799;
 
 }  // namespace
-
-void ToolRun::progress(std::string_view message) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - told_at < k_progress_interval)
-        return;
-    told_at = now;
-    JsonObject word;
-    word.text("message", message);
-    call.progress(std::move(word).close());
-}
 
 std::string rfc3339(const timespec& time) {
     const time_t seconds = std::clamp<std::int64_t>(time.tv_sec, k_first_second, k_last_second);
@@ -46,6 +35,12 @@ std::string counted(std::uint64_t count, std::string_view noun) {
         return text + "s";
     text.pop_back();
     return text + "ies";
+}
+
+std::string counted_so_far(std::uint64_t count, std::string_view noun) {
+    JsonObject word;
+    word.text("message", counted(count, noun) + " so far");
+    return std::move(word).close();
 }
 
 std::string_view first_characters(std::string_view text, std::size_t most) {

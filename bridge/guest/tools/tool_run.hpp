@@ -2,7 +2,6 @@
 // way after every piece of work, and ends with a result, also when it fails.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,10 +26,6 @@ struct ToolRun {
     const ToolArguments& arguments;
     EditRule edit_rule;
     const WorkspacePaths& paths;
-    std::chrono::steady_clock::time_point told_at = std::chrono::steady_clock::now();
-
-    /// Tells the host how far the tool is, now and then: call it as often as you like.
-    void progress(std::string_view message);
 };
 
 using ToolTask = Task<ToolResult>;
@@ -50,6 +45,9 @@ std::string rfc3339(const timespec& time);
 
 /// "1 line", "2 lines".
 std::string counted(std::uint64_t count, std::string_view noun);
+
+/// The same as the text of a Call::Progress: "2 lines so far".
+std::string counted_so_far(std::uint64_t count, std::string_view noun);
 
 /// The first `most` characters of `text`, which need not be UTF-8; all of it if there are no more.
 std::string_view first_characters(std::string_view text, std::size_t most);

@@ -49,6 +49,16 @@ export type FileEvent =
     | { type: 'started' | 'rescan' | 'paused' }
     | { type: 'changes'; changes: FileChange[] }
     | { type: 'incomplete'; directories: number };
+/** How far a change of files is, twice a second while it is at work. */
+export interface FileProgress {
+    type: 'file_progress';
+    op: 'move' | 'copy' | 'delete' | 'unpack';
+    entries: number;
+    bytes: number;
+}
+export interface ChangeOptions extends Cancellable {
+    onProgress?: (progress: FileProgress) => void;
+}
 export interface Files {
     read(path: FilePath, options?: ReadOptions): Promise<Uint8Array>;
     readText(path: FilePath, options?: ReadOptions): Promise<string>;
@@ -61,13 +71,13 @@ export interface Files {
     /** With its parents. One that is there stays as it is. */
     mkdir(path: FilePath, options?: Cancellable): Promise<FileEntry>;
     /** Something at `to` gives way only with `overwrite`. */
-    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
-    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
-    remove(path: FilePath, options?: { recursive?: boolean } & Cancellable): Promise<void>;
+    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & ChangeOptions): Promise<FileEntry>;
+    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & ChangeOptions): Promise<FileEntry>;
+    remove(path: FilePath, options?: { recursive?: boolean } & ChangeOptions): Promise<void>;
     /** The workspace, or the directory `path` in it, as tar. */
     archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
     /** Unpacks a tar into the workspace, or into the directory `path` in it. */
-    unpack(data: FileData, options?: { path?: FilePath } & Cancellable): Promise<{ entries: number; bytes: number }>;
+    unpack(data: FileData, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
     /**
      * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
      * connection that broke, and after a pause, comes a `rescan`.

@@ -114,24 +114,37 @@ export class Files {
     stat(path, { signal, timeoutMs } = {}) {
         return this.#json('GET', path, { query: { stat: 1 }, signal, timeoutMs });
     }
+    /** The answer of a change; with `onProgress` that of a stream, which tells how far the change is. */
+    async #change(method, path, { onProgress, ...options }) {
+        if (onProgress === undefined) return this.#transport.json(method, path, options);
+        for await (const frame of this.#transport.events(method, path, options)) {
+            if (frame.type === 'error') throw new AtollError(frame);
+            if (frame.type === 'file_result') return frame.result;
+            onProgress(frame);
+        }
+        throw connectionFailed('the stream ended before the result');
+    }
+    #changeFile(method, path, options) {
+        return this.#change(method, `${this.#path}/files/${encodePath(path)}`, options);
+    }
     mkdir(path, { signal, timeoutMs } = {}) {
         return this.#json('POST', path, { json: { op: 'mkdir' }, signal, timeoutMs });
     }
-    move(path, to, { overwrite, signal, timeoutMs } = {}) {
-        return this.#json('POST', path, { json: { op: 'move', ...targetOf(to), overwrite }, signal, timeoutMs });
+    move(path, to, { overwrite, onProgress, signal, timeoutMs } = {}) {
+        return this.#changeFile('POST', path, { json: { op: 'move', ...targetOf(to), overwrite }, onProgress, signal, timeoutMs });
     }
-    copy(path, to, { overwrite, signal, timeoutMs } = {}) {
-        return this.#json('POST', path, { json: { op: 'copy', ...targetOf(to), overwrite }, signal, timeoutMs });
+    copy(path, to, { overwrite, onProgress, signal, timeoutMs } = {}) {
+        return this.#changeFile('POST', path, { json: { op: 'copy', ...targetOf(to), overwrite }, onProgress, signal, timeoutMs });
     }
-    async remove(path, { recursive = false, signal, timeoutMs } = {}) {
-        await this.#json('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, signal, timeoutMs });
+    async remove(path, { recursive = false, onProgress, signal, timeoutMs } = {}) {
+        await this.#changeFile('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, onProgress, signal, timeoutMs });
     }
     async archive({ path, signal, timeoutMs } = {}) {
         return this.#transport.stream('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal, timeoutMs });
     }
-    async unpack(data, { path, signal, timeoutMs } = {}) {
+    async unpack(data, { path, onProgress, signal, timeoutMs } = {}) {
         const headers = { 'Content-Type': 'application/x-tar' };
-        return this.#transport.json('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), signal, timeoutMs });
+        return this.#change('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), onProgress, signal, timeoutMs });
     }
 
     watch({ path, recursive, signal } = {}) {

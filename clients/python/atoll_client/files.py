@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Dict, Optional
+from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Callable, Dict, Optional
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Response, Stream, aclosing, frames_of, pieces_of, prepare
@@ -13,6 +13,8 @@ from .retry import Follower, Step
 
 BYTES = {"Accept": "*/*"}
 NOTHING = "bytes="
+# Called with {type, op, entries, bytes}.
+OnProgress = Callable[[Dict[str, Any]], None]
 
 
 class AsyncFiles:
@@ -101,35 +103,77 @@ class AsyncFiles:
         async for entry in self._core.pages(self._path(path), query, "entries", timeout):
             yield FileEntry.parse(entry)
 
-    async def _change(self, path: FilePath, op: str, to: FilePath, overwrite: bool, timeout: Optional[float]) -> FileEntry:
+    async def _told(self, request: Request, on_progress: OnProgress) -> Any:
+        """The body of the answer of a stream that tells how far a change is."""
+        response = await self._core.open_events(request)
+        async with aclosing(frames_of(response)) as frames:
+            async for frame in frames:
+                if frame["type"] in ("error", "stream_closed"):
+                    raise closed_error(frame)
+                if frame["type"] == "file_result":
+                    return frame["result"]
+                on_progress(frame)
+        raise AtollConnectionError("connection_lost", "the stream ended before the result")
+
+    async def _ask(self, method: str, path: str, query: Optional[Dict[str, Any]], on_progress: Optional[OnProgress], **more: Any) -> Any:
+        if on_progress is None:
+            return await self._core.call(method, path, query, **more)
+        return await self._told(Request(method, path, query or {}, **more), on_progress)
+
+    async def _change(
+        self, path: FilePath, op: str, to: FilePath, overwrite: bool, timeout: Optional[float], on_progress: Optional[OnProgress]
+    ) -> FileEntry:
         body = {"op": op, **target_members(to), **given(overwrite=True if overwrite else None)}
-        return FileEntry.parse(await self._core.call("POST", self._path(path), json=body, timeout=self._core.long(timeout)))
+        return FileEntry.parse(await self._ask("POST", self._path(path), None, on_progress, json=body, timeout=self._core.long(timeout)))
 
     async def mkdir(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         """With its parents. One that is there stays as it is."""
         return FileEntry.parse(await self._core.call("POST", self._path(path), json={"op": "mkdir"}, timeout=timeout))
 
-    async def move(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
-        return await self._change(path, "move", to, overwrite, timeout=timeout)
+    async def move(
+        self,
+        path: FilePath,
+        to: FilePath,
+        overwrite: bool = False,
+        timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
+    ) -> FileEntry:
+        """`on_progress` is called twice a second while it is at work, with {type, op, entries, bytes}; likewise of copy, remove, unpack."""
+        return await self._change(path, "move", to, overwrite, timeout, on_progress)
 
-    async def copy(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
-        return await self._change(path, "copy", to, overwrite, timeout=timeout)
+    async def copy(
+        self,
+        path: FilePath,
+        to: FilePath,
+        overwrite: bool = False,
+        timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
+    ) -> FileEntry:
+        return await self._change(path, "copy", to, overwrite, timeout, on_progress)
 
-    async def remove(self, path: FilePath, recursive: bool = False, timeout: Optional[float] = None) -> None:
+    async def remove(
+        self, path: FilePath, recursive: bool = False, timeout: Optional[float] = None, on_progress: Optional[OnProgress] = None
+    ) -> None:
         seconds = self._core.long(timeout) if recursive else timeout
-        await self._core.call("DELETE", self._path(path), {"recursive": True if recursive else None}, timeout=seconds)
+        await self._ask("DELETE", self._path(path), {"recursive": True if recursive else None}, on_progress, timeout=seconds)
 
     async def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
         """Writes the workspace, or the directory `path` in it, as a tar archive to a file object; how many bytes."""
         response = await self._core.open(Request("GET", f"{self._route}/archive", _folder(path), headers=dict(BYTES), timeout=timeout))
         return await self._save(pieces_of(response), to)
 
-    async def unpack(self, archive: BodySource, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
+    async def unpack(
+        self,
+        archive: BodySource,
+        path: Optional[FilePath] = None,
+        timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
+    ) -> Dict[str, int]:
         """Unpacks a tar archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`."""
         headers = {"Content-Type": "application/x-tar"}
         body = Body(archive, self._core.network)
         request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
-        return await self._core.call("PUT", f"{self._route}/archive", _folder(path), **request)
+        return await self._ask("PUT", f"{self._route}/archive", _folder(path), on_progress, **request)
 
     def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> Stream[Dict[str, Any]]:
         """Changes of files, as they happen, in the workspace or below the directory `path`, until the sandbox is gone:

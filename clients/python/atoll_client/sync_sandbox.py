@@ -8,7 +8,7 @@ from .blocking import Stopped, Stopper, run
 from .bodies import BodySource
 from .encoding import FilePath
 from .errors import AtollError, closed_client
-from .files import AsyncFiles
+from .files import AsyncFiles, OnProgress
 from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
@@ -58,20 +58,42 @@ class Files:
     def mkdir(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         return run(self._inner.mkdir(path, timeout=timeout))
 
-    def move(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
-        return run(self._inner.move(path, to, overwrite, timeout=timeout))
+    def move(
+        self,
+        path: FilePath,
+        to: FilePath,
+        overwrite: bool = False,
+        timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
+    ) -> FileEntry:
+        return run(self._inner.move(path, to, overwrite, timeout=timeout, on_progress=on_progress))
 
-    def copy(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
-        return run(self._inner.copy(path, to, overwrite, timeout=timeout))
+    def copy(
+        self,
+        path: FilePath,
+        to: FilePath,
+        overwrite: bool = False,
+        timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
+    ) -> FileEntry:
+        return run(self._inner.copy(path, to, overwrite, timeout=timeout, on_progress=on_progress))
 
-    def remove(self, path: FilePath, recursive: bool = False, timeout: Optional[float] = None) -> None:
-        run(self._inner.remove(path, recursive, timeout=timeout))
+    def remove(
+        self, path: FilePath, recursive: bool = False, timeout: Optional[float] = None, on_progress: Optional[OnProgress] = None
+    ) -> None:
+        run(self._inner.remove(path, recursive, timeout=timeout, on_progress=on_progress))
 
     def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
         return run(self._inner.archive(to, path, timeout=timeout))
 
-    def unpack(self, archive: BodySource, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
-        return run(self._inner.unpack(archive, path, timeout=timeout))
+    def unpack(
+        self,
+        archive: BodySource,
+        path: Optional[FilePath] = None,
+        timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
+    ) -> Dict[str, int]:
+        return run(self._inner.unpack(archive, path, timeout=timeout, on_progress=on_progress))
 
     def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
         return SyncStream(self._inner.watch(path, recursive, timeout=timeout), is_endless=True)

@@ -316,6 +316,29 @@ class Files(WithStub):
         )
         self.assertEqual([request[1] for request in self.stub.requests[4:]], [{"stat": "1"}, {"recursive": "1"}])
 
+    def test_a_change_tells_its_progress_where_that_is_asked_for(self):
+        progress = {"type": "file_progress", "op": "copy", "entries": 3, "bytes": 7}
+        copied = {"type": "file_result", "op": "copy", "status": 201, "result": {"path": "b", "type": "file"}}
+        removed = {"type": "file_result", "op": "delete", "status": 204, "result": None}
+        unpacked = {"type": "file_result", "op": "unpack", "status": 200, "result": {"entries": 3, "bytes": 7}}
+        rounds = [[progress, copied], [progress, {"type": "error", "code": "disk_full", "detail": "d"}], [progress]]
+        sandbox = self.sandbox(
+            {
+                f"POST {BASE}/files/a": lambda exchange: exchange.send_events(*rounds.pop(0)),
+                f"DELETE {BASE}/files/a": lambda exchange: exchange.send_events(progress, removed),
+                f"PUT {BASE}/archive": lambda exchange: exchange.send_events(progress, unpacked),
+            }
+        )
+        told = []
+        self.assertEqual(sandbox.files.copy("a", "b", on_progress=told.append).path, "b")
+        self.assertIsNone(sandbox.files.remove("a", recursive=True, on_progress=told.append))
+        self.assertEqual(sandbox.files.unpack(b"tar", on_progress=told.append), {"entries": 3, "bytes": 7})
+        self.assertEqual(told, 3 * [progress])
+        for code in ("disk_full", "connection_lost"):
+            with self.assertRaises(AtollError) as seen:
+                sandbox.files.copy("a", "b", on_progress=told.append)
+            self.assertEqual(seen.exception.code, code)
+
     def test_a_watch_goes_on_after_a_cut_and_says_that_changes_may_be_lost(self):
         changes = {"type": "changes", "changes": [{"change": "created", "path": "a", "directory": False}]}
         rounds = [[{"type": "started"}, changes], [{"type": "started"}, {"type": "stream_closed", "code": "sandbox_gone"}]]

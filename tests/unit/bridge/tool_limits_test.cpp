@@ -78,6 +78,20 @@ TEST_CASE("A search that takes longer than its time is stopped, and is no search
     CHECK(guest.run("list_directory", {{"path", "."}}).success());
 }
 
+TEST_CASE("A search that prints nothing tells all the same that it is at work") {
+    if (!GuestProcess::can_isolate())
+        SKIP("no namespaces to show another ripgrep in");
+    const FakeRipgrep silent("sleep 1000");
+    const ToolGuest guest(0, silent.setting);
+    for (const auto& [tool, what] : {std::pair{"search_file_content", "0 matches so far"},
+                                     std::pair{"glob", "0 files so far"}}) {
+        Client search = guest.begin(tool, {{"pattern", "one"}});
+        // Each word comes after the one before, however long ripgrep is silent.
+        for (int word = 0; word < 2; ++word)
+            CHECK(search.line() == "{\"progress\":{\"message\":\"" + std::string(what) + "\"}}");
+    }
+}
+
 // [full]: it writes a gigabyte to the disk.
 TEST_CASE("A line of 1 GiB of text that is searched by name costs no memory, and is told as cut", "[full]") {
     if (!GuestProcess::can_isolate())
