@@ -77,7 +77,7 @@ Task<Result<Response>> async_put_archive(Api& api, RequestContext& context) {
         co_return Error(Errc::unsupported_media_type, "Send the tar without a `Content-Encoding`.");
     FileMembers members("unpack");
     members.path(path_query(context));
-    const FileChange change{"unpack", Unattended::goes_on, unpacked_answer, context.body};
+    const ChangeCall change{"unpack", Unattended::goes_on, unpacked_answer, context.body};
     co_return co_await async_change_files(api, context, members, change);
 }
 

@@ -19,7 +19,7 @@ using base::Task;
 class FileStream final : public ProgressStream {
   public:
     FileStream(std::unique_ptr<GuestCall> call, Surroundings around, EventNames names,
-               const FileChange& change)
+               const ChangeCall& change)
         : ProgressStream(std::move(call), std::move(around), names), change_(change) {}
 
   private:
@@ -29,7 +29,7 @@ class FileStream final : public ProgressStream {
     void add_result(const Response& answer);
     void fail(const Error& error);
 
-    FileChange change_;  // its input is null once that is at its end
+    ChangeCall change_;  // its input is null once that is at its end
     std::unique_ptr<char[]> room_;
     bool is_over_ = false;
 };
@@ -104,8 +104,8 @@ void FileStream::fail(const Error& error) {
         broken_ = error;
 }
 
-Response stream_response(Api& api, std::unique_ptr<GuestCall> call, EventNames names,
-                         const FileChange& change) {
+Response progress_response(Api& api, std::unique_ptr<GuestCall> call, EventNames names,
+                           const ChangeCall& change) {
     ProgressStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     // Input that is not complete counts for nothing.
     if (change.unattended == Unattended::goes_on && change.input == nullptr)
@@ -123,7 +123,7 @@ Response stream_response(Api& api, std::unique_ptr<GuestCall> call, EventNames n
 }  // namespace
 
 Task<Result<Response>> async_change_files(Api& api, RequestContext& context, const FileMembers& members,
-                                          const FileChange& change) {
+                                          const ChangeCall& change) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -135,7 +135,7 @@ Task<Result<Response>> async_change_files(Api& api, RequestContext& context, con
     if (call.has_error())
         co_return call.error();
     if (context.accepts() == MediaType::event_stream)
-        co_return stream_response(api, std::move(*call), *names, change);
+        co_return progress_response(api, std::move(*call), *names, change);
     if (change.input != nullptr) {
         const auto sent = co_await (*call)->async_send(*change.input);
         if (sent.has_error())

@@ -8,7 +8,7 @@
 
 namespace atl::http {
 
-struct FileChange {
+struct ChangeCall {
     std::string_view op;  // as frames name it; of static storage
     Unattended unattended = Unattended::goes_on;
     /// The answer, from the guest's reply. Errors: bridge_failed.
@@ -20,6 +20,6 @@ struct FileChange {
 /// before is an answer of its own. Errors: those of async_file_call(), of GuestCall::async_send() and of the
 /// parameter `named`.
 base::Task<base::Result<Response>> async_change_files(Api& api, RequestContext& context,
-                                                      const FileMembers& members, const FileChange& change);
+                                                      const FileMembers& members, const ChangeCall& change);
 
 }  // namespace atl::http

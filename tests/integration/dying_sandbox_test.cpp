@@ -258,4 +258,31 @@ TEST_CASE("Special files are said to be what they are, and nobody who waits at o
     lab.api.call(204, "DELETE", lab.path("files/d?recursive=1"));
 }
 
+TEST_CASE("A SIGKILL from outside is told as such, a pause as the server's own end") {
+    Lab lab;
+    const auto last_end = [&lab] {
+        Json end;
+        for (const Json& event : lab.api.events(lab.id))
+            if (event["type"] == "sandbox_terminated")
+                end = event["data"];
+        return end;
+    };
+    for (const bool in_turn : {false, true}) {
+        INFO("in a turn: " << in_turn);
+        lab.api.message(lab.id, "true");
+        const std::string path = "/v1/conversations/" + lab.id;
+        if (in_turn)
+            lab.api.call(202, "POST", path + "/messages", R"({"content":"sleep 1000"})");
+        const std::vector<pid_t> victims = guests(lab.server);
+        REQUIRE(victims.size() == 1);
+        REQUIRE(::kill(victims[0], SIGKILL) == 0);
+        CHECK(lab.api.await_status(lab.id, "paused")["statusReason"] == "crash");
+        CHECK(last_end()["class"] == "signalled");
+        CHECK(last_end()["code"] == 9);
+    }
+    lab.api.message(lab.id, "true");
+    lab.api.call(200, "POST", "/v1/conversations/" + lab.id + "/pause");
+    CHECK(last_end()["class"] == "stopped");
+}
+
 }  // namespace dying_sandbox_test

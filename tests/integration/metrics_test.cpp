@@ -271,7 +271,7 @@ TEST_CASE("What an agent writes to stderr is in its sandbox's log, which outlive
     watched.api.remove(id);
     const Json kept = watched.api.call(200, "GET", path)["entries"];
     REQUIRE(kept.size() >= 3);
-    CHECK(kept.back()["text"].get<std::string>().starts_with("ended: killed"));
+    CHECK(kept.back()["text"].get<std::string>().starts_with("ended: stopped"));
     // A browser that is led to it shows nothing of it.
     const auto answer = watched.api.http().request("GET", path);
     CHECK(answer.header("content-security-policy") == "sandbox; default-src 'none'");

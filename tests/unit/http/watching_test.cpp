@@ -124,7 +124,7 @@ TEST_CASE("a sandbox's log tells what it wrote and what became of it, also when 
     const auto kept = server.call_json("GET", path + "/logs?after=3")["entries"];
     REQUIRE(kept.size() == 2);
     CHECK(kept[0]["text"] == "hal");
-    CHECK(kept[1]["text"].get<std::string>().starts_with("ended: killed"));
+    CHECK(kept[1]["text"].get<std::string>().starts_with("ended: stopped"));
     CHECK(server.code("GET", "/v1/sandboxes/" + k_no_id + "/logs") == "not_found");
     // The owner of the removed sandbox is no longer known, so a user's key does not get its log.
     CHECK(server.call_as({{"X-API-Key", "key of alice"}}, "GET", path + "/logs").status == 404);
