@@ -46,7 +46,7 @@ class UnixChannel final : public sandbox::Channel {
 
     std::shared_ptr<StreamContext> context_;
     std::string path_;
-    sandbox::OnPorts on_ports_;  // until the start
+    sandbox::OnPorts on_ports_;                        // until the start
     std::function<void(std::string detail)> on_lost_;  // likewise
     std::unique_ptr<ControlStream> control_;
     std::shared_ptr<IdleStream> idle_;

@@ -279,7 +279,7 @@ void Conversation::server_stops() {
 }
 
 std::optional<sandbox::Exit> Conversation::limit_at_end() {
-    // A shell that lost its command to the kernel's kill ends its turn well, perhaps in a sandbox that is gone.
+    // A shell whose command the kernel killed ends its turn well, perhaps in a sandbox that is gone by now.
     const sandbox::Exit* const gone = machine_.pending_exit();
     if (gone != nullptr && sandbox::is_limit(gone->exit_class))
         return *gone;

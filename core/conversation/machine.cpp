@@ -41,8 +41,7 @@ void Machine::begin_borrowed_start(Actions& out) {
     out.emplace_back(action::StartSandbox{agent_start_});
 }
 
-void Machine::begin_stop(Actions& out, PauseReason reason, std::string text,
-                         sandbox::ExitClass exit_class) {
+void Machine::begin_stop(Actions& out, PauseReason reason, std::string text, sandbox::ExitClass exit_class) {
     planned_ = reason;
     planned_text_ = text;
     agent_ = Agent::none;

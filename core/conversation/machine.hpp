@@ -143,11 +143,11 @@ class Machine {
     LeaseLedger leases_;
     PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped or frozen
     std::string planned_text_;
-    std::string agent_gone_;     // not empty: the agent ended, its stream is still being read
+    std::string agent_gone_;             // not empty: the agent ended, its stream is still being read
     std::optional<BrokenQuery> broken_;  // the stream ended, and its cause is still to come
-    bool start_again_ = false;   // a resume came while the sandbox was being stopped or frozen
-    bool agent_wanted_ = false;  // a resume waits for the agent
-    bool exit_pending_ = false;  // the sandbox is gone, its stream is still being read
+    bool start_again_ = false;           // a resume came while the sandbox was being stopped or frozen
+    bool agent_wanted_ = false;          // a resume waits for the agent
+    bool exit_pending_ = false;          // the sandbox is gone, its stream is still being read
     sandbox::Exit exit_;
 };
 

@@ -124,7 +124,7 @@ MachineStep GenerationMachine::kill(Exit why) {
     return enter_killing();
 }
 
-/// Whether it died of something else than the orderly end that the server had begun: a limit, or a signal
+/// True if it died of something else than the orderly end that the server had begun: a limit, or a signal
 /// that the server had not sent by then.
 bool GenerationMachine::died_before(const Exit& exit) const noexcept {
     if (phase_ != Phase::asking && phase_ != Phase::terminating)

@@ -208,7 +208,8 @@ void Manager::shut_down(Done done) {
     on_quiet_ = std::move(done);
     for (auto& [id, sandbox] : sandboxes_) {
         if (sandbox->generation)
-            perform(*sandbox, sandbox->generation->machine.stop(ExitClass::stopped, "the server is stopping"));
+            perform(*sandbox,
+                    sandbox->generation->machine.stop(ExitClass::stopped, "the server is stopping"));
     }
     ports_.timers.defer([this] { become_quiet(); });
 }

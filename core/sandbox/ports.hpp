@@ -350,7 +350,8 @@ class Channel {
     /// sandbox tells them: it may say what is not so. Precondition: it has a net namespace of its own.
     virtual void watch_ports(OnPorts on_ports) { (void)on_ports; }
     /// Before start(): from then on `lost` is called once, in place of an `on_agent_exit`, if the control
-    /// stream of a guest that was ready breaks. Then the guest has ended, or does something that no guest does.
+    /// stream of a guest that was ready breaks. Then the guest has ended, or does something that no guest
+    /// does.
     virtual void on_lost(std::function<void(std::string detail)> lost) { (void)lost; }
     /// After a good start(): starts an agent where none runs, because the start was of kind none or the last
     /// agent ended (on_agent_exit has told it). `done` once, within base::k_start_deadline: success, and the

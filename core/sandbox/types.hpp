@@ -124,11 +124,11 @@ inline constexpr std::array k_all_exit_classes{
     ExitClass::exited,  ExitClass::signalled, ExitClass::oom,          ExitClass::disk_limit,
     ExitClass::stopped, ExitClass::killed,    ExitClass::setup_failed, ExitClass::lost};
 
-/// Whether it ended for a limit of its own.
+/// True for an end by a limit of the sandbox.
 constexpr bool is_limit(ExitClass exit_class) noexcept {
     return exit_class == ExitClass::oom || exit_class == ExitClass::disk_limit;
 }
-/// Whether the server ended it, for no limit of its own.
+/// True for an end by the server that is no such limit.
 constexpr bool is_own_doing(ExitClass exit_class) noexcept {
     return exit_class == ExitClass::stopped || exit_class == ExitClass::killed;
 }

@@ -42,15 +42,15 @@ void add_progress(Schema& out) {
                                 {"bytes", "Bytes of files by now; 0 of what writes none.", counter()}}),
         "It is at work: twice a second, also where nothing moves.");
     out["FileResult"] = described(
-        frame("file_result",
-              {{"op", "What was done.", ops},
-               {"status", "The status that the answer has without a stream.", counter()},
-               {"result", "The body that it has then; null: none.",
-                any_of_these({ref("FileEntry"), ref("Unpacked"), Schema{{"type", "null"}}})}}),
+        frame("file_result", {{"op", "What was done.", ops},
+                              {"status", "The status that the answer has without a stream.", counter()},
+                              {"result", "The body that it has then; null: none.",
+                               any_of_these({ref("FileEntry"), ref("Unpacked"), Schema{{"type", "null"}}})}}),
         "It is done: the last frame.");
-    out["FileStream"] = described(text(),
-                                  "Server-Sent Events without ids: `data` is a FileProgress, or the one frame "
-                                  "that ends them. What fails at once is a problem with its own status.");
+    out["FileStream"] =
+        described(text(),
+                  "Server-Sent Events without ids: `data` is a FileProgress, or the one frame "
+                  "that ends them. What fails at once is a problem with its own status.");
     out["FileStream"]["contentMediaType"] = "text/event-stream";
     out["FileStream"]["contentSchema"] =
         any_of_these({ref("FileProgress"), ref("FileResult"), ref("ToolCallError")});

@@ -141,8 +141,8 @@ Task<Result<Response>> async_change_files(Api& api, RequestContext& context, con
         if (sent.has_error())
             co_return sent.error();
     }
-    auto waiting = change.unattended == Unattended::ends ? (*call)->async_reply_for_client()
-                                                         : (*call)->async_reply();
+    auto waiting =
+        change.unattended == Unattended::ends ? (*call)->async_reply_for_client() : (*call)->async_reply();
     const auto reply = co_await std::move(waiting);
     if (reply.has_error())
         co_return reply.error();

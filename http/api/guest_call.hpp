@@ -47,7 +47,7 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     /// The same for the next piece of it, which is read into `room`. False: at its end, or where nobody takes
     /// more.
     base::Task<base::Result<bool>> async_send_some(BodySource& body, std::span<char> room);
-    /// Whether async_progress() has something now that the guest said.
+    /// True if async_progress() has something to give now.
     bool has_progress() const noexcept { return progress_.has_value(); }
     /// Waits for the reply, the text of an object. Errors: what the guest refuses with; sandbox_failed,
     /// bridge_failed, deadline_exceeded; those of conversation::Lease; shutting_down.

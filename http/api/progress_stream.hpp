@@ -1,5 +1,6 @@
-// A call of the guest as Server-Sent Events: its progress while it is at work, or a comment where it is silent
-// for long, and then what its reply means. Not here: what the frames say, which a derived class writes.
+// A call of the guest as Server-Sent Events: its progress while it is at work, or a comment where it is
+// silent for long, and then what its reply means. Not here: what the frames say, which a derived class
+// writes.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ void begin_frame(std::string& out, std::string_view type, EventNames names);
 
 class ProgressStream : public BodySource {
   public:
-    /// What a stream does beside its frames.
+    /// The surroundings of a stream: its time, and the end of its client.
     struct Surroundings {
         base::Timers& timers;    // outlives it
         base::Millis heartbeat;  // of silence, until a comment
@@ -45,7 +46,7 @@ class ProgressStream : public BodySource {
     base::Task<base::Result<bool>> async_add_progress();
     /// Appends the frame of an error.
     void add_error(const base::Error& error);
-    /// Whether a part of the stream has been read: a failure is no answer of its own then.
+    /// True once a part of the stream has been read: a failure is no answer of its own then.
     bool is_begun() const noexcept { return is_begun_; }
 
     std::unique_ptr<GuestCall> call_;

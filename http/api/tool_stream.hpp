@@ -1,5 +1,5 @@
-// A call of a tool as Server-Sent Events: progress while it is at work, then the result, which is passed on as
-// the guest sends it. The guest's bytes cannot end a frame: a line break in them becomes a space.
+// A call of a tool as Server-Sent Events: progress while it is at work, then the result, which is passed on
+// as the guest sends it. The guest's bytes cannot end a frame: a line break in them becomes a space.
 #pragma once
 
 #include <memory>

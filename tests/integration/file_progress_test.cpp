@@ -28,7 +28,7 @@ struct Lab {
     HttpResponse ask(const std::string& method, const std::string& rest, const std::string& body = "") {
         return client.request(method, path(rest), body, k_stream);
     }
-    /// What the last frame has, of the one answer that came.
+    /// The last frame of an answer that streamed.
     Json result(const HttpResponse& answer) {
         INFO(answer.body);
         REQUIRE(answer.status == 200);

@@ -204,13 +204,7 @@ class FakeChannel final : public sandbox::Channel {
   public:
     FakeChannel(FakeWorld& world, std::shared_ptr<FakeProcessState> process)
         : world_(world), process_(std::move(process)) {}
-    ~FakeChannel() override {
-        process_->on_ready = nullptr;
-        process_->on_agent = nullptr;
-        process_->on_agent_exit = nullptr;
-        process_->on_ports = nullptr;
-        process_->on_lost = nullptr;
-    }
+    ~FakeChannel() override { process_->loses_channel(); }
     void watch_ports(sandbox::OnPorts on_ports) override { process_->on_ports = std::move(on_ports); }
     void on_lost(std::function<void(std::string)> lost) override { process_->on_lost = std::move(lost); }
     void start(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> on_ready,
@@ -353,17 +347,14 @@ class FakeOperations final : public sandbox::Operations {
   public:
     explicit FakeOperations(FakeWorld& world) : world_(world) {}
     std::unique_ptr<sandbox::Run> run(const sandbox::RunSpec&, sandbox::RunObserver& observer) override {
-        return std::make_unique<FakeRun>(world_,
-                                         [&observer](const Error& error) { observer.on_failed(error); });
+        return failing<FakeRun>(observer);
     }
     std::unique_ptr<sandbox::Run> attach(const std::string&, std::uint64_t,
                                          sandbox::RunObserver& observer) override {
-        return std::make_unique<FakeRun>(world_,
-                                         [&observer](const Error& error) { observer.on_failed(error); });
+        return failing<FakeRun>(observer);
     }
     std::unique_ptr<sandbox::Run> feed(const std::string&, sandbox::RunObserver& observer) override {
-        return std::make_unique<FakeRun>(world_,
-                                         [&observer](const Error& error) { observer.on_failed(error); });
+        return failing<FakeRun>(observer);
     }
     std::unique_ptr<sandbox::Question> start_process(const sandbox::ProcessSpec& spec,
                                                      sandbox::Answer<pid_t> answer) override {
@@ -384,15 +375,19 @@ class FakeOperations final : public sandbox::Operations {
                                           [&observer](const Error& error) { observer.on_end(error); });
     }
     std::unique_ptr<sandbox::Call> call(const sandbox::CallSpec&, sandbox::CallObserver& observer) override {
-        return std::make_unique<FakeCall>(world_,
-                                          [&observer](const Error& error) { observer.on_failed(error); });
+        return failing<FakeCall>(observer);
     }
     std::unique_ptr<sandbox::Watch> watch(sandbox::WatchObserver& observer) override {
-        return std::make_unique<FakeWatch>(world_,
-                                           [&observer](const Error& error) { observer.on_failed(error); });
+        return failing<FakeWatch>(observer);
     }
 
   private:
+    template <class Operation, class Observer>
+    std::unique_ptr<Operation> failing(Observer& observer) {
+        return std::make_unique<Operation>(world_,
+                                           [&observer](const Error& error) { observer.on_failed(error); });
+    }
+
     FakeWorld& world_;
 };
 
@@ -462,10 +457,7 @@ void FakeWorld::server_killed() {
     queries.clear();
     for (auto& [pid, process] : processes) {
         process->on_exit = nullptr;
-        process->on_ready = nullptr;
-        process->on_agent = nullptr;
-        process->on_agent_exit = nullptr;
-        process->on_lost = nullptr;
+        process->loses_channel();
         process->asked_to_die = true;
         process->alive = process->is_stuck;
         if (process->alive)

@@ -190,6 +190,13 @@ struct FakeProcessState {
     std::string resume;                                // of the agent that was started last
     std::set<struct FakeQueryState*> queries;
 
+    void loses_channel() {
+        on_ready = nullptr;
+        on_agent = nullptr;
+        on_agent_exit = nullptr;
+        on_ports = nullptr;
+        on_lost = nullptr;
+    }
     void is_told(const sandbox::AgentSpec& agent) {
         const bool is_program = agent.kind == sandbox::AgentSpec::Kind::command;
         require(agent.resume.empty() || is_program, "what is no program was told of turns");

@@ -66,7 +66,7 @@ std::string told_name(std::string_view path);
 CallEnd refuse_errno(std::string_view path);
 CallEnd refuse_errno(std::string_view path, int error_number);
 CallEnd refuse_file(std::string_view path, std::string_view why, std::string_view code);
-/// What was done by now, as the text of a Call::Progress.
+/// The work that is done by now, as the text of a Call::Progress.
 std::string entries_and_bytes(std::uint64_t entries, std::uint64_t bytes);
 /// Refuses unless the request's conditions hold for what has the tag `tag`; empty: nothing is there.
 CallEnd check_conditions(const FileRequest& request, std::string_view tag);

@@ -214,8 +214,7 @@ ToolResult binary_match_result(const std::string& path) {
 /// Takes in what ripgrep prints, until enough is found.
 Task<void> async_collect_matches(ToolRun& run, Ripgrep& ripgrep, SearchOutput& output, const Matches& matches,
                                  std::size_t bytes_per_turn) {
-    const Call::Progress progress(run.call,
-                                  [&matches] { return counted_so_far(matches.count(), "match"); });
+    const Call::Progress progress(run.call, [&matches] { return counted_so_far(matches.count(), "match"); });
     for (;;) {
         std::string_view piece = co_await ripgrep.async_read();
         if (piece.empty())

@@ -123,7 +123,8 @@ TEST_CASE("The control stream tells the ports that were asked for, a few times a
     }
 }
 
-TEST_CASE("The loss of a control stream is that of the guest where this is asked for, with an agent or without") {
+TEST_CASE(
+    "The loss of a control stream is that of the guest where this is asked for, with an agent or without") {
     Bench bench;
     std::vector<std::string> lost;
     std::vector<std::string> exits;
@@ -131,7 +132,8 @@ TEST_CASE("The loss of a control stream is that of the guest where this is asked
     agent.kind = GENERATE(sandbox::AgentSpec::Kind::shell, sandbox::AgentSpec::Kind::none);
     bench.channel->on_lost([&](std::string detail) { lost.push_back(std::move(detail)); });
     bench.channel->start(
-        agent, [](const base::Result<void>&) {}, [&](std::string detail) { exits.push_back(std::move(detail)); });
+        agent, [](const base::Result<void>&) {},
+        [&](std::string detail) { exits.push_back(std::move(detail)); });
     FakePeer peer = bench.guest.accept();
     SECTION("before it was ready it has failed to start") {
         peer.close();

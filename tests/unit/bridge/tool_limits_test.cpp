@@ -83,8 +83,8 @@ TEST_CASE("A search that prints nothing tells all the same that it is at work") 
         SKIP("no namespaces to show another ripgrep in");
     const FakeRipgrep silent("sleep 1000");
     const ToolGuest guest(0, silent.setting);
-    for (const auto& [tool, what] : {std::pair{"search_file_content", "0 matches so far"},
-                                     std::pair{"glob", "0 files so far"}}) {
+    for (const auto& [tool, what] :
+         {std::pair{"search_file_content", "0 matches so far"}, std::pair{"glob", "0 files so far"}}) {
         Client search = guest.begin(tool, {{"pattern", "one"}});
         // Each word comes after the one before, however long ripgrep is silent.
         for (int word = 0; word < 2; ++word)

@@ -80,8 +80,9 @@ TEST_CASE("A turn whose stream breaks off ends with what ended its sandbox or it
     CHECK(first<action::LogSandboxTerminated>(ended).exit.exit_class == sandbox::ExitClass::signalled);
     CHECK(killed.grace_passed().empty());
 
-    // What the agent says of itself is no word about a limit.
-    const Actions over = broken(Reported::yes).sandbox_exited({sandbox::ExitClass::oom, 9, "too much memory"});
+    // An error that the agent reported does not tell of a limit.
+    const Actions over =
+        broken(Reported::yes).sandbox_exited({sandbox::ExitClass::oom, 9, "too much memory"});
     CHECK(first<action::LogTurnError>(over).code == "oom");
     CHECK(count(broken(Reported::yes).sandbox_exited(crash()), k<action::LogTurnError>) == 0);
 

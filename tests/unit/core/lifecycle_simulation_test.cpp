@@ -1,6 +1,5 @@
-// Scripted histories of the whole core over fake ports: random client requests, completions in any order,
-// deaths, injected failures, a store that refuses, servers killed and started again. Invariants are checked
-// after every step; at the end all must rest. ATOLL_SIM_HISTORIES sets how many; ATOLL_SIM_SEED runs one.
+// Scripted histories of the whole core over fake ports: requests, completions in any order, deaths, failures,
+// killed servers. Invariants hold at each step. ATOLL_SIM_HISTORIES sets how many; ATOLL_SIM_SEED runs one.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -345,17 +344,15 @@ class History {
             return world_.gets_stuck(process, base::Millis{world_.pick(60'000)});
         if (process->is_stuck)
             return;
-        // Its guest is gone, or behaves as if it were.
         if (!process->on_ready && process->on_lost && world_.chance(300))
             std::exchange(process->on_lost, nullptr)("lost its control stream");
         if (process->alive && world_.chance(500)) {
             const auto exit_class =
                 world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
             world_.process_dies(process, {exit_class, 9, "died"});
-        } else if (const auto told = process->on_agent_exit) {
+        } else if (process->on_agent_exit) {
             // The process may be frozen by now: the agent ended earlier, and its report is read only now.
-            process->on_agent_exit = nullptr;
-            told("exited 1");
+            std::exchange(process->on_agent_exit, nullptr)("exited 1");
         }
     }
 

@@ -167,8 +167,8 @@ TEST_CASE("a turn over its memory tells that before its done, whatever is seen f
         house.stream_breaks();
     }
     house.settle();
-    CHECK(house.told() == std::vector<std::string>{"turn_start", "error oom", "done", "sandbox_terminated oom",
-                                                   "sandbox_paused"});
+    CHECK(house.told() == std::vector<std::string>{"turn_start", "error oom", "done",
+                                                   "sandbox_terminated oom", "sandbox_paused"});
 }
 
 TEST_CASE("a SIGKILL from outside is told as such, whatever is seen first") {
