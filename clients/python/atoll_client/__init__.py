@@ -7,7 +7,7 @@ from .core import Stream
 from .errors import AtollConnectionError, AtollError
 from .executions import AsyncExecution, ExecutionCall, ExecutionResult
 from .following import EventStream
-from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
+from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, ProcessOutput, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
 from .retry import StreamStatus
 from .sandboxes import AsyncSandbox
@@ -40,6 +40,7 @@ __all__ = [
     "ExecutionResult",
     "FileEntry",
     "ProcessFrame",
+    "ProcessOutput",
     "Sandbox",
     "Stream",
     "StreamStatus",

@@ -135,8 +135,23 @@ def _output(answer: Dict[str, Any], name: str, coded_name: str) -> bytes:
     return str(answer.get(name, "")).encode()
 
 
+class _Texts:
+    """`stdout` and `stderr` as text, wrong UTF-8 replaced."""
+
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+
 @dataclass(frozen=True)
-class ExecResult:
+class ExecResult(_Texts):
     """How a command ended. `exit_code` is None where `signal` ended it. `stdout` and `stderr` are text, wrong UTF-8 replaced."""
 
     exit_code: Optional[int]
@@ -162,14 +177,6 @@ class ExecResult:
             answer.get("truncatedBy"),
             answer,
         )
-
-    @property
-    def stdout(self) -> str:
-        return self.stdout_bytes.decode("utf-8", "replace")
-
-    @property
-    def stderr(self) -> str:
-        return self.stderr_bytes.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
@@ -224,7 +231,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class ProcessFrame:
-    """What an attached process says: `stdout` and `stderr` have `data`; `started`, `dropped` and `exit` have `info`."""
+    """What a process says that is followed: `stdout` and `stderr` have `data`; `started`, `dropped` and `exit` have `info`."""
 
     type: str
     data: bytes = b""
@@ -233,6 +240,42 @@ class ProcessFrame:
     @property
     def text(self) -> str:
         return self.data.decode("utf-8", "replace")
+
+    @classmethod
+    def parse(cls, frame: Dict[str, Any]) -> "ProcessFrame":
+        kind = str(frame.get("type"))
+        return cls(kind, _output(frame, "text", "base64")) if kind in ("stdout", "stderr") else cls(kind, info=frame)
+
+    def end(self, offset: int) -> int:
+        """The byte of the output behind it; `offset` is that before it."""
+        if self.type == "started" and isinstance(self.info.get("after"), int):
+            return int(self.info["after"])
+        return offset + (int(self.info.get("bytes") or 0) if self.type == "dropped" else len(self.data))
+
+
+@dataclass(frozen=True)
+class ProcessOutput(_Texts):
+    """A page of what a process has written, from byte `after` on. `next` is the `after` of the next page; `dropped` bytes at its beginning are not
+    kept any more. `exit` is there once the process has ended and nothing comes behind the page.
+    """
+
+    after: int
+    next: int
+    dropped: int
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    exit: Optional[Dict[str, Any]] = None
+
+    @classmethod
+    def parse(cls, page: Dict[str, Any]) -> "ProcessOutput":
+        return cls(
+            int(page["after"]),
+            int(page["next"]),
+            int(page.get("dropped") or 0),
+            _output(page, "stdout", "stdoutBase64"),
+            _output(page, "stderr", "stderrBase64"),
+            page.get("exit"),
+        )
 
 
 class ToolResult(TypedDict, total=False):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 
 from .bodies import Body, BodySource
-from .core import Core
+from .core import Core, Request, Stream, aclosing, frames_of, prepare
 from .encoding import given, segment
 from .errors import AtollConnectionError, AtollError
-from .models import ProcessFrame
-from .retry import Backoff
+from .models import ProcessFrame, ProcessOutput, closed_error
+from .retry import Backoff, Follower, Step
 from .websocket import WebSocket, WebSocketClosed
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 # A message to the server: beyond this, input is sent in parts.
 INPUT_BYTES = 32 * 1024
-# An attached process is connected to again so often in a row.
+# A process that is followed is connected to again so often in a row.
 ATTACH_FAILURES = 8
 # Close codes after which the process can be attached again: the server ends, failed, or was full.
 _BROKEN = (1001, 1006, 1011, 1013)
@@ -93,19 +93,16 @@ class AsyncAttachment:
 
     def _parse(self, message: Any) -> Optional[ProcessFrame]:
         """None for a frame of a kind that this client does not know."""
-        if isinstance(message, bytes):
-            if not message or message[0] not in (STDOUT, STDERR):
-                return None
-            self.offset += len(message) - 1
-            return ProcessFrame("stdout" if message[0] == STDOUT else "stderr", message[1:])
-        kind = str(message.get("type"))
-        if kind == "dropped":
-            self.offset += int(message.get("bytes") or 0)
-        elif kind == "started" and isinstance(message.get("after"), int):
-            self.offset = message["after"]
-        elif kind == "exit":
-            self.exit = message
-        return ProcessFrame(kind, info=message)
+        if not isinstance(message, bytes):
+            frame = ProcessFrame(str(message.get("type")), info=message)
+        elif message and message[0] in (STDOUT, STDERR):
+            frame = ProcessFrame("stdout" if message[0] == STDOUT else "stderr", message[1:])
+        else:
+            return None
+        self.offset = frame.end(self.offset)
+        if frame.type == "exit":
+            self.exit = frame.info
+        return frame
 
     def __aiter__(self) -> "AsyncAttachment":
         return self
@@ -201,6 +198,42 @@ class AsyncProcesses:
 
     async def resize(self, process_id: str, cols: int, rows: int, timeout: Optional[float] = None) -> Any:
         return await self._core.call("POST", self._one(process_id, "resize"), json={"cols": cols, "rows": rows}, timeout=timeout)
+
+    async def output(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> ProcessOutput:
+        """A page of what it has written, from byte `after` on; at once, perhaps empty. All of it: again with `next` until there is an `exit`."""
+        return ProcessOutput.parse(await self._core.call("GET", self._one(process_id, "output"), {"after": after}, timeout=timeout))
+
+    def follow(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> Stream[ProcessFrame]:
+        """What it writes, as it comes, from byte `after` on, up to the frame `exit`; without a WebSocket. A connection that breaks is opened
+        again at the same byte, which its frame `started` tells.
+        """
+        follower = Follower(after, self._core.credentials.can_renew, ATTACH_FAILURES)
+        return Stream(self._core, self._follow(self._one(process_id, "output"), follower, timeout))
+
+    async def _follow(self, path: str, follower: Follower, timeout: Optional[float]) -> AsyncGenerator[ProcessFrame, None]:
+        while True:
+            error: AtollError = AtollConnectionError("connection_lost", "the stream ended before the process did")
+            try:
+                response = await self._core.open_events(Request("GET", path, {"after": follower.after}, timeout=timeout), 0)
+                follower.opened()
+                async with aclosing(frames_of(response)) as messages:
+                    async for message in messages:
+                        if message["type"] == "stream_closed":
+                            error = closed_error(message)
+                            continue
+                        frame = ProcessFrame.parse(message)
+                        follower.after = frame.end(follower.after)
+                        if frame.type != "started":
+                            follower.succeeded()
+                        yield frame
+                        if frame.type == "exit":
+                            return
+            except AtollError as failure:
+                error = failure
+            step = follower.ended(error)
+            if step is Step.STOP:
+                raise error
+            await prepare(self._core, follower, step, error, path)
 
     async def attach(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> AsyncAttachment:
         """Output from byte `after` on, as far as it is kept, and input."""

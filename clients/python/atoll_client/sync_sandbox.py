@@ -9,7 +9,7 @@ from .bodies import BodySource
 from .encoding import FilePath
 from .errors import AtollError, closed_client
 from .files import AsyncFiles, OnProgress
-from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolFormat, ToolResult
+from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, ProcessOutput, Token, ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .sync_executions import Executes
@@ -220,6 +220,12 @@ class Processes:
 
     def resize(self, process_id: str, cols: int, rows: int, timeout: Optional[float] = None) -> Any:
         return run(self._inner.resize(process_id, cols, rows, timeout=timeout))
+
+    def output(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> ProcessOutput:
+        return run(self._inner.output(process_id, after, timeout=timeout))
+
+    def follow(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> SyncStream[ProcessFrame]:
+        return SyncStream(self._inner.follow(process_id, after, timeout=timeout))
 
     def attach(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> Attachment:
         return Attachment(run(self._inner.attach(process_id, after, timeout=timeout)))

@@ -408,6 +408,70 @@ SEEN = [("started", b""), ("stdout", b"abc"), ("started", b""), ("stdout", b"def
 SENT = [(1, b'{"type": "resize", "cols": 10, "rows": 5}'), (1, b'{"type": "signal", "signal": "SIGINT"}'), (1, b'{"type": "eof"}')]
 
 
+def writes(exchange):
+    """What is left of a process that wrote `ab`, a byte that is no text, and then 10 bytes that are not kept. The first connection breaks."""
+    if exchange.query["after"] == "0":
+        return exchange.send_events({"type": "started", "pid": 7, "after": 0, "pty": False}, {"type": "stdout", "text": "ab"})
+    assert exchange.query["after"] == "2", exchange.query
+    started = {"type": "started", "pid": 7, "after": 2, "pty": False}
+    frames = [{"type": "stderr", "base64": "/w=="}, {"type": "dropped", "bytes": 10}, {"type": "stdout", "text": "c"}]
+    exchange.send_events(started, *frames, {"type": "exit", "exitCode": 4, "signal": None, "timedOut": False, "after": 14})
+
+
+WRITTEN = [("started", b""), ("stdout", b"ab"), ("started", b""), ("stderr", b"\xff"), ("dropped", b""), ("stdout", b"c"), ("exit", b"")]
+
+
+def pages(exchange):
+    if "text/event-stream" in exchange.headers["Accept"]:
+        return writes(exchange)
+    page = {"after": 3, "next": 15, "dropped": 9, "stdout": "é", "stderrBase64": "/w=="}
+    return {**page, "exit": {"exitCode": 4}} if exchange.query["after"] == "3" else page
+
+
+OUTPUT = {f"GET {BASE}/processes/p1/output": pages}
+
+
+class ProcessOutputs(WithStub):
+    def test_a_page_of_output_has_exact_bytes_and_the_place_of_the_next_one(self):
+        processes = self.sandbox(OUTPUT).processes
+        page = processes.output("p1")
+        self.assertEqual((page.after, page.next, page.dropped, page.exit), (3, 15, 9, None))
+        self.assertEqual((page.stdout, page.stderr_bytes, page.stderr), ("é", b"\xff", "\ufffd"))
+        self.assertEqual(processes.output("p1", after=3).exit, {"exitCode": 4})
+        self.assertEqual([request[1] for request in self.stub.requests], [{"after": "0"}, {"after": "3"}])
+
+    def test_output_is_followed_over_a_connection_that_breaks_to_the_exit(self):
+        processes = self.sandbox(OUTPUT).processes
+        with processes.follow("p1") as frames:
+            seen = list(frames)
+        self.assertEqual([(frame.type, frame.data) for frame in seen], WRITTEN)
+        self.assertEqual(seen[-1].info["exitCode"], 4)
+        self.assertEqual([request[1] for request in self.stub.requests], [{"after": "0"}, {"after": "2"}])
+
+    def test_the_asynchronous_client_reads_output_too(self):
+        async def body(sandbox):
+            async with sandbox.processes.follow("p1") as frames:
+                seen = [(frame.type, frame.data) async for frame in frames]
+            return (await sandbox.processes.output("p1")).stdout, seen
+
+        self.assertEqual(self.run_async(OUTPUT, body), ("é", WRITTEN))
+
+    def test_an_end_that_the_server_tells_is_an_error(self):
+        closed = {"type": "stream_closed", "code": "sandbox_gone", "detail": "out of memory", "after": 0}
+        answer = lambda exchange: exchange.send_events({"type": "started", "pid": 7, "after": 0, "pty": False}, closed)  # noqa: E731
+        with self.assertRaises(AtollError) as ended:
+            list(self.sandbox({f"GET {BASE}/processes/p1/output": answer}).processes.follow("p1"))
+        self.assertEqual((ended.exception.code, ended.exception.detail), ("sandbox_gone", "out of memory"))
+        self.assertEqual(len(self.stub.requests), 1)
+
+    def test_a_process_that_is_not_there_is_not_asked_for_again(self):
+        for ask in (lambda processes: processes.output("p1"), lambda processes: list(processes.follow("p1"))):
+            with self.assertRaises(AtollError) as refused:
+                ask(self.sandbox({}).processes)
+            self.assertEqual(refused.exception.code, "not_found")
+            self.assertEqual(len(self.stub.requests), 1)
+
+
 class Processes(WithStub):
     def test_processes_are_started_listed_and_fed(self):
         processes = self.sandbox(PROCESS_ANSWERS).processes
