@@ -15,9 +15,6 @@ namespace {
 using base::Errc;
 using base::Error;
 
-// How long a browser waits before it reconnects, in milliseconds.
-constexpr std::string_view k_retry_hint = "retry: 1000\n\n";
-
 constexpr std::string_view k_stream_closed = "stream_closed";
 
 std::string_view advice_for(Errc reason) noexcept {
@@ -111,13 +108,19 @@ void EventStream::close(const Error& reason, std::string& out) const {
     write_stream_closed(out, reason, after, names_);
 }
 
-Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names) {
+Response sse_response(std::unique_ptr<BodyStream> stream) {
     Response response;
     response.content_type = k_event_stream_type;
     // nginx buffers responses unless told otherwise; events are meant to arrive one by one.
     response.headers.emplace_back("X-Accel-Buffering", "no");
-    response.payer = feed->payer();
-    response.stream = std::make_unique<EventStream>(std::move(feed), turn, names);
+    response.stream = std::move(stream);
+    return response;
+}
+
+Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names) {
+    auto payer = feed->payer();
+    Response response = sse_response(std::make_unique<EventStream>(std::move(feed), turn, names));
+    response.payer = std::move(payer);
     return response;
 }
 

@@ -70,6 +70,8 @@ class RefusedFeed final : public EventFeed {
 };
 
 inline constexpr std::string_view k_event_stream_type = "text/event-stream";
+/// The beginning of a stream that can be resumed: how many milliseconds a browser waits before it reconnects.
+inline constexpr std::string_view k_retry_hint = "retry: 1000\n\n";
 
 /// Whether frames have an `event:` field with the type: `?named=1`.
 enum class EventNames : std::uint8_t { none, types };
@@ -120,7 +122,9 @@ class EventStream final : public BodyStream {
     bool begun_ = false;
 };
 
-/// A 200 that streams.
+/// A 200 that streams Server-Sent Events.
+Response sse_response(std::unique_ptr<BodyStream> stream);
+/// The same of a conversation's events.
 Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names);
 
 /// From where a client resumes: Last-Event-ID if the request has it, since a browser sends it when it

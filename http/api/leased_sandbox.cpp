@@ -80,11 +80,13 @@ base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext
                               ". End some, wait until some have ended, or raise the limit.");
 }
 
-std::vector<Errc> lease_errors() {
-    return {Errc::not_found,         Errc::conversation_ended, Errc::conversation_starting,
-            Errc::sandbox_failed,    Errc::sandbox_gone,       Errc::capacity,
-            Errc::storage_failed,    Errc::shutting_down,      Errc::bridge_failed,
-            Errc::deadline_exceeded, Errc::user_share};
+std::vector<Errc> lease_errors(std::initializer_list<Errc> more) {
+    std::vector<Errc> errors{Errc::not_found,         Errc::conversation_ended, Errc::conversation_starting,
+                             Errc::sandbox_failed,    Errc::sandbox_gone,       Errc::capacity,
+                             Errc::storage_failed,    Errc::shutting_down,      Errc::bridge_failed,
+                             Errc::deadline_exceeded, Errc::user_share};
+    errors.insert(errors.end(), more);
+    return errors;
 }
 
 }  // namespace atl::http

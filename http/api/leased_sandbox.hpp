@@ -2,8 +2,10 @@
 // what can be done in that. Not here: what is done.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/shares.hpp"
 #include "core/conversation/leases.hpp"
@@ -48,7 +50,7 @@ base::Task<base::Result<T>> async_ask(Api& api, RequestContext& context, convers
 base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext& context, std::string id,
                                                         base::Error error);
 
-/// What async_lease() may fail with, for a route's table.
-std::vector<base::Errc> lease_errors();
+/// What async_lease() may fail with, and `more`, for a route's table.
+std::vector<base::Errc> lease_errors(std::initializer_list<base::Errc> more = {});
 
 }  // namespace atl::http

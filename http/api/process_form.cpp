@@ -1,5 +1,7 @@
 #include "http/api/process_form.hpp"
 
+#include <signal.h>
+
 #include <utility>
 
 #include "core/base/clock.hpp"
@@ -129,6 +131,10 @@ base::Result<int> read_signal_form(const Json& body) {
     return finished(reader, read_signal(reader));
 }
 
+bool ends_for_good(int signal) {
+    return signal == SIGTERM || signal == SIGKILL;
+}
+
 base::Result<sandbox::TerminalSize> read_resize_form(const Json& body) {
     ObjectReader reader(body);
     return finished(reader, read_size(reader));
@@ -185,6 +191,33 @@ void write_stopped(base::JsonWriter& json, const sandbox::ProcessSpec& spec) {
     json.key("firstByte").number(std::uint64_t{0});
     json.key("endByte").number(std::uint64_t{0});
     json.end_object();
+}
+
+std::string started_frame(pid_t pid, std::uint64_t from, sandbox::StreamKind kind) {
+    std::string text;
+    base::JsonWriter json(text);
+    json.begin_object().key("type").string("started");
+    json.key("pid").number(static_cast<std::uint64_t>(pid));
+    json.key("after").number(from);
+    json.key("pty").raw(kind == sandbox::StreamKind::terminal ? "true" : "false");
+    json.end_object();
+    return text;
+}
+
+std::string dropped_frame(std::uint64_t bytes) {
+    std::string text;
+    base::JsonWriter json(text);
+    json.begin_object().key("type").string("dropped").key("bytes").number(bytes).end_object();
+    return text;
+}
+
+std::string exit_frame(const sandbox::RunExit& exit, std::uint64_t end) {
+    std::string text;
+    base::JsonWriter json(text);
+    json.begin_object().key("type").string("exit");
+    write_exit(json, exit);
+    json.key("after").number(end).end_object();
+    return text;
 }
 
 }  // namespace atl::http

@@ -28,6 +28,8 @@ struct ProcessForm {
 base::Result<ProcessForm> read_process_form(const Json& body);
 /// `{signal}`. Errors: invalid_field, unknown_field.
 base::Result<int> read_signal_form(const Json& body);
+/// Whether a process that is sent this signal by a client is not started again.
+bool ends_for_good(int signal);
 /// `{cols, rows}`. Errors: invalid_field, unknown_field.
 base::Result<sandbox::TerminalSize> read_resize_form(const Json& body);
 
@@ -46,5 +48,12 @@ void write_process(base::JsonWriter& json, const sandbox::ProcessInfo& process, 
 void write_stopped(base::JsonWriter& json, const sandbox::ProcessSpec& spec);
 /// The members of an end: exitCode, signal, timedOut.
 void write_exit(base::JsonWriter& json, const sandbox::RunExit& exit);
+
+// What those who follow a process are told beside its output, as JSON. Bytes are counted over both streams.
+/// Its output goes on at byte `from`.
+std::string started_frame(pid_t pid, std::uint64_t from, sandbox::StreamKind kind);
+std::string dropped_frame(std::uint64_t bytes);
+/// `end`: how many bytes it has written.
+std::string exit_frame(const sandbox::RunExit& exit, std::uint64_t end);
 
 }  // namespace atl::http

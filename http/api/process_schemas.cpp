@@ -1,5 +1,6 @@
-// Schemas of processes: what is started, what is told of it, and the frames of its WebSocket.
+// Schemas of processes: what is started, what is told of it, its output, and the frames of its WebSocket.
 #include "http/api/process_form.hpp"
+#include "http/api/process_output.hpp"
 #include "http/api/schema_parts.hpp"
 
 namespace atl::http {
@@ -132,7 +133,7 @@ void add_process_frames(Schema& out) {
                                              exit_signal(),
                                              process_timed_out(),
                                              {"after", "How many bytes it has written.", counter()}}),
-                  "It has ended, and all its output came before. Then the server closes with 1000.");
+                  "It has ended, and all its output came before. The last frame.");
     out["ProcessRejected"] =
         described(object(Members::required, {type("rejected"),
                                              {"code", "The stable word of the error.", ref("ErrorCode")},
@@ -159,12 +160,47 @@ void add_process_frames(Schema& out) {
         "No body: what the text frames of a process's WebSocket are, each way.");
 }
 
+void add_process_output(Schema& out) {
+    out["ProcessOutput"] = described(
+        object(Members::required,
+               {{"after",
+                 "The byte with which the page begins: as asked for, or the end where that lies before it.",
+                 counter()},
+                {"next", "The `after` of the next page.", counter()},
+                {"dropped", "How many bytes at the beginning of the page are not kept any more.", counter()},
+                {"stdout", "What it wrote to stdout or its terminal, where that is UTF-8.", text()},
+                {"stdoutBase64", "In place of `stdout`, where it is not.", text()},
+                {"stderr", "What it wrote to stderr, where that is UTF-8.", text()},
+                {"stderrBase64", "In place of `stderr`, where it is not.", text()},
+                {"exit", "How it ended. There once it has, and nothing comes behind this page.",
+                 object(Members::required, {process_exit_code(), exit_signal(), process_timed_out()})}}),
+        "What a process has written, at most " + std::to_string(k_output_page_bytes) +
+            " bytes of it. A character that is not complete at the end of a page is in the next one, unless "
+            "the process has ended.");
+    out["ProcessOutput"]["required"] = {"after", "next", "dropped"};
+    out["ProcessClosed"] = described(
+        object(Members::required, {type("stream_closed"),
+                                   {"code", "Why, as the stable word of an error.", ref("ErrorCode")},
+                                   {"detail", "Why, for people.", text()},
+                                   {"after", "The byte with which the output goes on.", counter()}}),
+        "The last frame where the server ends the stream before the process has ended. It has no id.");
+    out["ProcessStream"] = described(
+        text(),
+        "Server-Sent Events: `id` is the byte behind the frame, as `after` counts, `data` a frame; `event`, "
+        "its type, is there with `?named=1` only. `contentSchema` is that of each `data`.");
+    out["ProcessStream"]["contentMediaType"] = "text/event-stream";
+    out["ProcessStream"]["contentSchema"] =
+        any_of_these({ref("ProcessStarted"), ref("ExecStdout"), ref("ExecStderr"), ref("ProcessDropped"),
+                      ref("ProcessExit"), ref("ProcessClosed")});
+}
+
 }  // namespace
 
 void add_process_schemas(Schema& out) {
     add_process_request(out);
     add_process_answers(out);
     add_process_frames(out);
+    add_process_output(out);
 }
 
 }  // namespace atl::http

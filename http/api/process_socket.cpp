@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "core/base/json_writer.hpp"
-
 namespace atl::http {
 namespace {
 
@@ -55,14 +53,7 @@ void ProcessSocket::on_position(std::uint64_t from, sandbox::StreamKind kind) {
     started_ = true;
     offset_ = from;
     has_terminal_ = kind == sandbox::StreamKind::terminal;
-    std::string text;
-    base::JsonWriter json(text);
-    json.begin_object().key("type").string("started");
-    json.key("pid").number(static_cast<std::uint64_t>(pid_));
-    json.key("after").number(from);
-    json.key("pty").raw(has_terminal_ ? "true" : "false");
-    json.end_object();
-    write_frame(waiting_, Opcode::text, text);
+    write_frame(waiting_, Opcode::text, started_frame(pid_, from, kind));
     changed();
 }
 
@@ -78,21 +69,13 @@ void ProcessSocket::on_output(sandbox::OutputKind kind, std::string_view bytes) 
 
 void ProcessSocket::on_dropped(std::uint64_t bytes) {
     offset_ += bytes;
-    std::string text;
-    base::JsonWriter json(text);
-    json.begin_object().key("type").string("dropped").key("bytes").number(bytes).end_object();
-    write_frame(waiting_, Opcode::text, text);
+    write_frame(waiting_, Opcode::text, dropped_frame(bytes));
     changed();
 }
 
 void ProcessSocket::on_exit(const sandbox::RunExit& exit) {
     is_over_ = true;
-    std::string text;
-    base::JsonWriter json(text);
-    json.begin_object().key("type").string("exit");
-    write_exit(json, exit);
-    json.key("after").number(offset_).end_object();
-    write_frame(waiting_, Opcode::text, text);
+    write_frame(waiting_, Opcode::text, exit_frame(exit, offset_));
     changed();
 }
 

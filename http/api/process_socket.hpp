@@ -3,7 +3,7 @@
 // here no more than k_process_socket_bytes of it; input that the process does not read waits at the client,
 // and here no more than one message of it, which keeps its place in the body budget. The process does not end
 // with its WebSocket. Not here: the loop, pings, the end (frame_session.hpp), frames
-// (http/websocket/codec.hpp), the right to open one (processes.cpp).
+// (http/websocket/codec.hpp), the right to open one (process_follow.cpp).
 #pragma once
 
 #include <functional>

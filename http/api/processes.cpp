@@ -1,17 +1,14 @@
-// Routes of processes that outlive the request that started them.
-#include <signal.h>
-
+// Routes of processes that outlive the request that started them. Not here: those that follow one
+// (process_follow.cpp).
 #include <algorithm>
 #include <array>
 
 #include "core/base/ids.hpp"
 #include "http/api/api.hpp"
-#include "http/api/forms.hpp"
 #include "http/api/leased_sandbox.hpp"
 #include "http/api/process_feeder.hpp"
 #include "http/api/process_form.hpp"
-#include "http/api/process_socket.hpp"
-#include "http/websocket/handshake.hpp"
+#include "http/api/process_lookup.hpp"
 
 namespace atl::http {
 namespace {
@@ -22,120 +19,19 @@ using base::Result;
 using base::Task;
 using conversation::LeaseUse;
 using sandbox::ProcessInfo;
-using LeasePtr = std::unique_ptr<conversation::Lease>;
 using ProcessList = std::vector<ProcessInfo>;
 using KeptList = std::vector<sandbox::ProcessSpec>;
 
-constexpr base::Millis k_cause_look{20};
-
-/// Whether a process that is sent this signal here is not started again.
-bool ends_for_good(int signal) {
-    return signal == SIGTERM || signal == SIGKILL;
-}
-
-Task<Result<sandbox::Status>> async_status(Api& api, RequestContext& context, const std::string& id) {
-    auto look = [&](conversation::Reply<conversation::SandboxView> reply) {
-        api.conversations.get_sandbox(id, std::move(reply));
-    };
-    const auto view = co_await context.async_reply<conversation::SandboxView>(look);
-    if (view.has_error())
-        co_return view.error();
-    co_return view->status;
-}
-
-/// A lease on the generation that is there; none where there is none, and with it no process.
-Task<Result<LeasePtr>> async_living(Api& api, RequestContext& context, const std::string& id, LeaseUse use) {
-    const auto status = co_await async_status(api, context, id);
-    if (status.has_error())
-        co_return status.error();
-    if (*status != sandbox::Status::ready && *status != sandbox::Status::frozen)
-        co_return LeasePtr();
-    co_return co_await async_lease(api, context, id, use);
-}
-
-Error no_process() {
-    return Error(Errc::not_found,
-                 "There is no such process in the sandbox; one that has ended is known for ten "
-                 "minutes, and not longer than the sandbox runs.");
-}
-
-/// The `{processId}` of the path. Errors: not_found.
-Result<std::string> process_param(const RequestContext& context) {
-    const std::string& id = context.param("processId");
-    if (!base::is_id(id))
-        return no_process();
-    return id;
-}
-
-/// Under a lease, which thaws a frozen sandbox.
-Task<Result<ProcessList>> async_find_leased(Api& api, RequestContext& context, const std::string& id,
-                                            const std::string& only) {
-    const auto lease = co_await async_living(api, context, id, LeaseUse::request);
-    if (lease.has_error())
-        co_return lease.error();
-    if (!*lease)
-        co_return ProcessList();
-    const auto operations = operations_of(api, **lease);
-    if (operations.has_error())
-        co_return operations.error();
-    auto start = [&](conversation::Reply<ProcessList> reply) {
-        return (*operations)->list_processes(only, std::move(reply));
-    };
-    co_return co_await async_ask<ProcessList>(api, context, **lease, start);
-}
-
-Task<Result<void>> async_pause_reading(Api& api, RequestContext& context, base::Millis time) {
-    base::Timers& timers = api.conversations.timers();
-    base::TimerId timer = 0;
-    auto wait = [&](conversation::Reply<void> reply) {
-        timer = timers.arm(time, [reply = std::move(reply)] { reply({}); });
-    };
-    const auto waited = co_await context.async_reply<void>(wait);
-    timers.cancel(timer);
-    co_return waited;
-}
-
-/// After a look that failed with `error`: whether the sandbox went down or was frozen under it, which is
-/// known a moment later. A lease would wait for the next generation, and start it. Errors: `error`, where it
-/// is up.
-Task<Result<sandbox::Status>> async_status_behind(Api& api, RequestContext& context, const std::string& id,
-                                                  Error error) {
-    if (error.code() != Errc::bridge_failed && error.code() != Errc::deadline_exceeded)
-        co_return error;
-    for (base::Millis waited{0}; waited < base::k_end_cause_wait; waited += k_cause_look) {
-        const auto status = co_await async_status(api, context, id);
-        if (status.has_error() || *status != sandbox::Status::ready)
-            co_return status;
-        if (const auto pause = co_await async_pause_reading(api, context, k_cause_look); pause.has_error())
-            co_return pause.error();
-    }
-    co_return error;
-}
-
-/// Of the process `only`, or of all. A look at a sandbox that is up is no activity and holds nothing.
+/// The process `only`, or all where it is empty. Of a sandbox that does not run none.
 Task<Result<ProcessList>> async_find(Api& api, RequestContext& context, const std::string& id,
                                      const std::string& only) {
-    const auto status = co_await async_status(api, context, id);
-    if (status.has_error())
-        co_return status.error();
-    if (*status != sandbox::Status::ready)
-        co_return co_await async_find_leased(api, context, id, only);
-    Result<ProcessList> found = Error(Errc::bridge_failed);
-    if (sandbox::Operations* const there = api.conversations.operations_of_living(id)) {
-        std::unique_ptr<sandbox::Question> question;
-        auto start = [&](conversation::Reply<ProcessList> reply) {
-            question = there->list_processes(only, std::move(reply));
-        };
-        found = co_await context.async_reply<ProcessList>(start);
-    }
-    if (found.has_value())
-        co_return found;
-    const auto behind = co_await async_status_behind(api, context, id, found.error());
-    if (behind.has_error())
-        co_return behind.error();
-    if (*behind == sandbox::Status::frozen)
-        co_return co_await async_find_leased(api, context, id, only);
-    co_return ProcessList();
+    auto ask = [&only](sandbox::Operations& operations, conversation::Reply<ProcessList> reply) {
+        return operations.list_processes(only, std::move(reply));
+    };
+    auto found = co_await async_look<ProcessList>(api, context, id, ask);
+    if (found.has_error())
+        co_return found.error();
+    co_return std::move(*found).value_or(ProcessList());
 }
 
 /// Those of a sandbox that are started again in each generation, whether they are there or not.
@@ -237,36 +133,28 @@ Task<Result<Response>> async_list_processes(Api& api, RequestContext& context) {
 }
 
 Task<Result<Response>> async_get_process(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
-    const auto process_id = process_param(context);
-    if (process_id.has_error())
-        co_return process_id.error();
-    co_return co_await async_show(api, context, *id, *process_id, 200);
+    const auto path = process_path(context);
+    if (path.has_error())
+        co_return path.error();
+    co_return co_await async_show(api, context, path->sandbox, path->process, 200);
 }
 
 Task<Result<void>> async_control(Api& api, RequestContext& context, const sandbox::ProcessControl& control) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
-    const auto process_id = process_param(context);
-    if (process_id.has_error())
-        co_return process_id.error();
-    const auto lease = co_await async_living(api, context, *id, LeaseUse::request);
+    const auto path = process_path(context);
+    if (path.has_error())
+        co_return path.error();
+    const auto lease = co_await async_process_lease(api, context, path->sandbox, LeaseUse::request);
     if (lease.has_error())
         co_return lease.error();
-    if (!*lease)
-        co_return no_process();
     const auto operations = operations_of(api, **lease);
     if (operations.has_error())
         co_return operations.error();
     auto start = [&](conversation::Reply<void> reply) {
-        return (*operations)->control_process(*process_id, control, std::move(reply));
+        return (*operations)->control_process(path->process, control, std::move(reply));
     };
     const auto done = co_await async_ask<void>(api, context, **lease, start);
-    if (done.has_error() && done.error().code() == Errc::not_found)
-        co_return no_process();
+    if (done.has_error())
+        co_return process_error(done.error());
     co_return done;
 }
 
@@ -282,14 +170,11 @@ Task<Result<Response>> async_answer_control(Api& api, RequestContext& context,
 
 /// Whether it was a process that is started again; it is not from now on.
 Task<Result<bool>> async_forget(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
-    const auto process_id = process_param(context);
-    if (process_id.has_error())
-        co_return process_id.error();
+    const auto path = process_path(context);
+    if (path.has_error())
+        co_return path.error();
     auto forget = [&](conversation::Reply<bool> reply) {
-        api.conversations.forget_process(*id, *process_id, std::move(reply));
+        api.conversations.forget_process(path->sandbox, path->process, std::move(reply));
     };
     co_return co_await context.async_reply<bool>(forget);
 }
@@ -367,119 +252,28 @@ Task<Result<std::uint64_t>> async_feed(RequestContext& context, ProcessFeeder& f
 }
 
 Task<Result<Response>> async_write(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
-    const auto process_id = process_param(context);
-    if (process_id.has_error())
-        co_return process_id.error();
+    const auto path = process_path(context);
+    if (path.has_error())
+        co_return path.error();
     const auto end = wanted_end(context);
     if (end.has_error())
         co_return end.error();
-    auto lease = co_await async_living(api, context, *id, LeaseUse::request);
+    auto lease = co_await async_process_lease(api, context, path->sandbox, LeaseUse::request);
     if (lease.has_error())
         co_return lease.error();
-    if (!*lease)
-        co_return no_process();
     const auto operations = operations_of(api, **lease);
     if (operations.has_error())
         co_return operations.error();
-    ProcessFeeder feeder(std::move(*lease), **operations, *process_id, api.conversations.timers());
+    ProcessFeeder feeder(std::move(*lease), **operations, path->process, api.conversations.timers());
     const auto passed = co_await async_feed(context, feeder);
     if (passed.has_error())
-        co_return passed.error().code() == Errc::not_found ? no_process() : passed.error();
+        co_return process_error(passed.error());
     sandbox::ProcessControl control;
     control.input = *end;
     if (*end == sandbox::ProcessControl::Input::end)
         if (const auto done = co_await async_control(api, context, control); done.has_error())
             co_return done.error();
     co_return json_response("{\"bytes\":" + std::to_string(*passed) + "}");
-}
-
-/// Input counts as activity of the conversation, as far as its sandbox runs.
-std::function<void()> activity_of(Api& api, const conversation::Lease& lease) {
-    return [&api, &lease, told = base::SteadyTime::min()]() mutable {
-        const auto now = api.conversations.clock().steady_now();
-        if (!lease.is_held() ||
-            (told != base::SteadyTime::min() && now < told + base::k_process_activity_interval))
-            return;
-        told = now;
-        api.conversations.lease(lease.sandbox_id(), LeaseUse::process, [](const Result<LeasePtr>&) {});
-    };
-}
-
-/// As async_signal(), without waiting for the store.
-std::function<void(int)> forgetting(Api& api, const std::string& sandbox_id, const std::string& process_id) {
-    return [&api, sandbox_id, process_id](int number) {
-        if (ends_for_good(number))
-            api.conversations.forget_process(sandbox_id, process_id, [](const Result<bool>&) {});
-    };
-}
-
-/// Waits for what ended the sandbox, if the connection to the guest broke: the socket is told of it.
-Task<void> async_cause_of(Api& api, RequestContext& context, const ProcessSocket& socket) {
-    bool is_late = false;
-    const auto timer =
-        api.conversations.timers().arm(base::k_end_cause_wait, [&is_late, wake = context.waker()] {
-            is_late = true;
-            wake();
-        });
-    const std::function<bool()> is_told = [&] {
-        return is_late || socket.failure()->code() != Errc::bridge_failed;
-    };
-    (void)co_await context.async_until(is_told);
-    api.conversations.timers().cancel(timer);
-}
-
-Task<Result<Response>> async_open(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
-    const auto process_id = process_param(context);
-    if (process_id.has_error())
-        co_return process_id.error();
-    if (const auto valid = check_handshake(context.request); valid.has_error())
-        co_return valid.error();
-    const auto after = context.query_integer("after", k_seq_range);
-    if (after.has_error())
-        co_return after.error();
-    auto place = context.stream_lease(*id);
-    if (place.has_error())
-        co_return place.error();
-    place->reader = api.subscribers.enter(SubscriberKind::websocket);
-    auto lease = co_await async_living(api, context, *id, LeaseUse::process);
-    if (lease.has_error())
-        co_return lease.error();
-    if (!*lease)
-        co_return no_process();
-    const auto operations = operations_of(api, **lease);
-    if (operations.has_error())
-        co_return operations.error();
-    ProcessSocket::Calls calls{activity_of(api, **lease), frame_limit(context),
-                               forgetting(api, *id, *process_id)};
-    auto socket = std::make_unique<ProcessSocket>(std::move(*lease), std::move(*place), std::move(calls),
-                                                  context.principal.expires_at);
-    socket->attach(**operations, *process_id, after->value_or(0), context.waker());
-    const std::function<bool()> is_known = [&socket] { return socket->is_known(); };
-    const auto waited = co_await context.async_until(is_known);
-    if (waited.has_error())
-        co_return waited.error();
-    if (socket->failure())
-        co_await async_cause_of(api, context, *socket);
-    if (socket->failure())
-        co_return socket->failure()->code() == Errc::not_found ? no_process() : *socket->failure();
-    const auto holder = co_await async_holder(api, context, *id);
-    if (holder.has_error())
-        co_return holder.error();
-    Response response = accept_handshake(context.request, std::move(socket));
-    response.payer = *holder;
-    co_return response;
-}
-
-std::vector<Errc> errors_with(std::initializer_list<Errc> more) {
-    std::vector<Errc> errors = lease_errors();
-    errors.insert(errors.end(), more);
-    return errors;
 }
 
 Route start_route(Api& api) {
@@ -489,8 +283,8 @@ Route start_route(Api& api) {
     made.body = BodyKind::json;
     made.request_schema = "StartProcess";
     made.responses = {{201, "The process, running.", "Process"}};
-    made.errors = errors_with({Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd,
-                               Errc::too_many_processes, Errc::too_many_kept_processes});
+    made.errors = lease_errors({Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd,
+                                Errc::too_many_processes, Errc::too_many_kept_processes});
     return made;
 }
 
@@ -504,30 +298,7 @@ Route input_route(Api& api) {
     made.query = {{"eof", R"({"enum":["0","1"],"default":"0"})",
                    "`1`: stdin ends behind the bytes. Has no effect on a terminal: type Ctrl-D (byte 4)."}};
     made.responses = {{200, "All were taken.", "ProcessInput"}};
-    made.errors = errors_with({Errc::invalid_field, Errc::process_ended, Errc::request_timeout});
-    return made;
-}
-
-Route socket_route(Api& api) {
-    Route made{
-        Method::get, "/v1/sandboxes/{id}/processes/{processId}/ws", "openProcess",
-        "A WebSocket that follows a process. Its binary frames begin with a byte that names the stream: 1 "
-        "stdout "
-        "or the terminal, 2 stderr, and 0 stdin from the client; the rest are the bytes. The server's text "
-        "frames are ProcessServerFrame, the client's ProcessClientFrame. Closing it does not end the "
-        "process. A "
-        "close frame's reason is `{code, after, detail?}`.",
-        bind_handler(api, async_open)};
-    made.query = {
-        {"after", R"({"type":"integer","minimum":0,"default":0})",
-         "Output from this byte on, counted over both streams in the order read. One beyond the end "
-         "means the end."}};
-    made.opens = Opens::websocket;
-    made.headers = {{"Upgrade", "`websocket`."},
-                    {"Sec-WebSocket-Key", "16 random bytes as base64 (RFC 6455)."},
-                    {"Sec-WebSocket-Version", "`13`."}};
-    made.responses = {{101, "The WebSocket.", "ProcessFrames"}};
-    made.errors = errors_with({Errc::invalid_field, Errc::upgrade_required, Errc::too_many_streams});
+    made.errors = lease_errors({Errc::invalid_field, Errc::process_ended, Errc::request_timeout});
     return made;
 }
 
@@ -537,7 +308,7 @@ Route control_route(Api& api, std::string_view pattern, std::string_view name, s
     made.body = BodyKind::json;
     made.request_schema = schema;
     made.responses = {{204, "It is done.", ""}};
-    made.errors = errors_with({Errc::invalid_field, Errc::process_ended});
+    made.errors = lease_errors({Errc::invalid_field, Errc::process_ended});
     return made;
 }
 
@@ -564,7 +335,8 @@ std::vector<Route> process_routes(Api& api) {
     get.errors = lease_errors();
     routes.push_back(std::move(get));
 
-    routes.push_back(socket_route(api));
+    for (Route& route : process_follow_routes(api))
+        routes.push_back(std::move(route));
     routes.push_back(input_route(api));
     routes.push_back(control_route(
         api, "/v1/sandboxes/{id}/processes/{processId}/signal", "signalProcess",

@@ -68,15 +68,11 @@ Task<Result<Response>> async_watch(Api& api, RequestContext& context) {
     const auto holder = co_await async_holder(api, context, *id);
     if (holder.has_error())
         co_return holder.error();
-    Response response;
+    Response response = sse_response(
+        std::make_unique<FileWatchStream>(std::move(*watch), std::move(*place), std::move(*scope), *names));
     response.payer = *holder;
-    response.content_type = k_event_stream_type;
     // Names of files are what a sandbox wrote.
     forbid_scripts(response);
-    // nginx buffers responses unless told otherwise.
-    response.headers.emplace_back("X-Accel-Buffering", "no");
-    response.stream =
-        std::make_unique<FileWatchStream>(std::move(*watch), std::move(*place), std::move(*scope), *names);
     co_return response;
 }
 

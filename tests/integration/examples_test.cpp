@@ -282,6 +282,14 @@ class Walk {
     }
 
     void processes(const std::string& sandbox) {
+        // A terminal shows what it likes when it likes: the output is another process's.
+        const std::string path = "/v1/sandboxes/" + sandbox + "/processes";
+        const std::string echo = api.call(201, "POST", path, R"({"argv":["echo","hello"]})")["processId"];
+        HttpClient reader(api.connect());
+        const std::string output = path + "/" + echo + "/output";
+        const auto streamed =
+            reader.request("GET", output + "?named=1", "", {{"Accept", "text/event-stream"}});
+        const auto page = reader.request("GET", output);
         const std::string process = OrderedJson::parse(call("startProcess", {{"id", sandbox}},
                                                             {{"argv", {"bash", "-i"}},
                                                              {"tag", "shell"},
@@ -295,15 +303,17 @@ class Walk {
         call("signalProcess", which, {{"signal", "SIGWINCH"}});
         OrderedJson input = which;
         input["eof"] = "0";
-        const HttpResponse written =
-            api.connect().request("POST", recorder.target("writeToProcess", input), "clear\n");
+        const auto written = reader.request("POST", recorder.target("writeToProcess", input), "clear\n");
         recorder.keep_parameters("writeToProcess", input);
         recorder.keep("writeToProcess", 200, "application/json", OrderedJson::parse(written.body));
         process_socket(which);
-        const HttpResponse ended =
-            api.connect().request("POST", "/v1/sandboxes/" + sandbox + "/processes/" + process + "/signal",
-                                  R"({"signal":"SIGTERM"})");
-        problem("process_ended", ended);
+        recorder.keep_parameters("getProcessOutput",
+                                 {{"id", sandbox}, {"processId", process}, {"after", 0}, {"named", 1}});
+        recorder.keep("getProcessOutput", page.status, "application/json", OrderedJson::parse(page.body));
+        recorder.keep("getProcessOutput", streamed.status, "text/event-stream",
+                      streamed.body.substr(streamed.body.find("id: ")));
+        problem("process_ended",
+                reader.request("POST", path + "/" + process + "/signal", R"({"signal":"TERM"})"));
     }
 
     void kept_processes(const std::string& sandbox) {

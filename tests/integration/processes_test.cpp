@@ -177,6 +177,87 @@ TEST_CASE("Output is replayed from any byte on, and what is not kept is told") {
     CHECK(follower.output.ends_with("end"));
 }
 
+TEST_CASE("Output is read by pages, bounded, without loss and without waking anything") {
+    Lab lab;
+    const auto page = [&lab](const std::string& process, std::uint64_t after, int status = 200) {
+        return lab.api.call(status, "GET", lab.of(process) + "/output?after=" + std::to_string(after));
+    };
+    const std::string process = lab.start_id({{"command", "echo one; echo two >&2; cat; exit 7"}});
+    CHECK(eventually([&] { return page(process, 0)["next"] == 8; }));
+    CHECK(page(process, 0) ==
+          Json{{"after", 0}, {"next", 8}, {"dropped", 0}, {"stdout", "one\n"}, {"stderr", "two\n"}});
+    // Half a character waits for its other half.
+    lab.api.call(200, "POST", lab.of(process) + "/stdin", "\xC3");
+    CHECK(eventually([&] { return lab.api.call(200, "GET", lab.of(process))["endByte"] == 9; }));
+    CHECK(page(process, 8)["next"] == 8);
+    lab.api.call(200, "POST", lab.of(process) + "/stdin?eof=1", "\xA4");
+    (void)lab.await_end(process);
+    CHECK(page(process, 8)["stdout"] == "\xC3\xA4");
+    CHECK(page(process, 8)["exit"] == Json{{"exitCode", 7}, {"signal", nullptr}, {"timedOut", false}});
+    CHECK(page(process, 1000)["after"] == 10);
+    CHECK(page(std::string(20, 'a'), 0, 404)["code"] == "not_found");
+    const std::string much =
+        lab.start_id({{"command", "head -c 1200000 /dev/zero | tr '\\0' x; printf end"}});
+    (void)lab.await_end(much);
+    std::string text;
+    Json last = page(much, 5);
+    CHECK(last["dropped"] == 1'200'003 - 1024 * 1024 - 5);
+    for (; !last.contains("exit"); last = page(much, last["next"]))
+        text += last["stdout"].get<std::string>();
+    text += last["stdout"].get<std::string>();
+    CHECK(text.size() == 1024 * 1024);
+    CHECK(text.ends_with("xend"));
+    // Of a paused conversation there is none, and it stays paused.
+    const Json made = lab.api.create();
+    lab.id = made["sandboxId"];
+    const std::string left = lab.start_id({{"command", "exec sleep 1000"}});
+    CHECK(page(left, 0)["next"] == 0);
+    lab.api.call(200, "POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause",
+                 R"({"mode":"cold"})");
+    CHECK(page(left, 0, 404)["code"] == "not_found");
+    CHECK(lab.api.get(made["id"])["sandboxStatus"] == "terminated");
+}
+
+TEST_CASE("Output is followed as Server-Sent Events to the exit, and taken up behind the last id") {
+    Lab lab;
+    const HeaderList stream{{"Accept", "text/event-stream"}};
+    const std::string process = lab.start_id({{"command", "echo one; read -r line; echo $line >&2; exit 4"}});
+    std::string id;
+    {
+        HttpClient reader = lab.api.connect();
+        const auto head = reader.open_stream("GET", lab.of(process) + "/output", "", stream);
+        CHECK(head.header("content-type") == "text/event-stream");
+        CHECK(head.header("content-security-policy") == "sandbox; default-src 'none'");
+        CHECK(Json::parse(reader.next_event()->data)["type"] == "started");
+        const auto event = reader.next_event();
+        CHECK(Json::parse(event->data) == Json{{"type", "stdout"}, {"text", "one\n"}});
+        id = event->id;
+    }
+    CHECK(id == "4");
+    HttpClient again = lab.api.connect();
+    (void)again.open_stream("GET", lab.of(process) + "/output?after=1", "",
+                            {{"Accept", "text/event-stream"}, {"Last-Event-ID", id}});
+    CHECK(Json::parse(again.next_event()->data)["after"] == 4);
+    lab.api.call(200, "POST", lab.of(process) + "/stdin", "two\n");
+    const auto events = read_until(again, "exit");
+    CHECK(events.front() == Json{{"type", "stderr"}, {"text", "two\n"}});
+    CHECK(events.back() ==
+          Json{{"type", "exit"}, {"exitCode", 4}, {"signal", nullptr}, {"timedOut", false}, {"after", 8}});
+    CHECK_FALSE(again.next_event().has_value());
+    CHECK(lab.api.connect()
+              .request("GET", lab.of(process) + "/output", "", {stream[0], {"Last-Event-ID", "x"}})
+              .status == 400);
+    CHECK(lab.api.connect().request("GET", lab.of(std::string(20, 'a')) + "/output", "", stream).status ==
+          404);
+    // What ends the sandbox ends the stream, and says so.
+    const std::string left = lab.start_id({{"command", "exec sleep 1000"}});
+    HttpClient open = lab.api.connect();
+    (void)open.open_stream("GET", lab.of(left) + "/output", "", stream);
+    CHECK(Json::parse(open.next_event()->data)["type"] == "started");
+    lab.api.call(204, "DELETE", "/v1/sandboxes/" + lab.id);
+    CHECK(read_until(open, "stream_closed").back()["after"] == 0);
+}
+
 TEST_CASE("Bytes of all values pass both ways, over the WebSocket and by request") {
     Lab lab;
     const std::string all = all_bytes();

@@ -79,6 +79,7 @@ const std::map<std::string, Rule> k_rules = {
     {"GET /v1/sandboxes/{id}/processes", Rule::terminal},
     {"GET /v1/sandboxes/{id}/processes/{processId}", Rule::terminal},
     {"GET /v1/sandboxes/{id}/processes/{processId}/ws", Rule::terminal},
+    {"GET /v1/sandboxes/{id}/processes/{processId}/output", Rule::terminal},
     {"POST /v1/sandboxes/{id}/processes/{processId}/stdin", Rule::terminal},
     {"POST /v1/sandboxes/{id}/processes/{processId}/signal", Rule::terminal},
     {"POST /v1/sandboxes/{id}/processes/{processId}/resize", Rule::terminal},

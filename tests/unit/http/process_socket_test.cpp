@@ -5,6 +5,7 @@
 
 #include "http/websocket/handshake.hpp"
 #include "tests/unit/http/fake_websocket.hpp"
+#include "tests/unit/http/played_process.hpp"
 
 namespace process_socket_test {
 
@@ -13,54 +14,6 @@ using namespace atl::test;
 using base::Errc;
 
 namespace {
-
-/// A process that the test plays: what it was sent, and who follows it.
-struct PlayedProcess final : sandbox::Operations {
-    struct Handle final : sandbox::Run {
-        explicit Handle(PlayedProcess& in_play) : play(in_play) {}
-        ~Handle() override { play.observer = nullptr; }
-        std::size_t write(std::string_view bytes) override {
-            const std::size_t size = std::min(bytes.size(), play.room);
-            play.room -= size;
-            play.input += bytes.substr(0, size);
-            return size;
-        }
-        void close_input() override {}
-        void signal(int) override {}
-        void resume() override {}
-        PlayedProcess& play;
-    };
-    std::unique_ptr<sandbox::Run> attach(const std::string&, std::uint64_t,
-                                         sandbox::RunObserver& by) override {
-        observer = &by;
-        return std::make_unique<Handle>(*this);
-    }
-    std::unique_ptr<sandbox::Run> feed(const std::string&, sandbox::RunObserver&) override { return nullptr; }
-    std::unique_ptr<sandbox::Run> run(const sandbox::RunSpec&, sandbox::RunObserver&) override {
-        return nullptr;
-    }
-    std::unique_ptr<sandbox::Dial> dial(std::uint16_t, sandbox::DialObserver&) override { return nullptr; }
-    std::unique_ptr<sandbox::Call> call(const sandbox::CallSpec&, sandbox::CallObserver&) override {
-        return nullptr;
-    }
-    std::unique_ptr<sandbox::Watch> watch(sandbox::WatchObserver&) override { return nullptr; }
-    std::unique_ptr<sandbox::Question> start_process(const sandbox::ProcessSpec&,
-                                                     sandbox::Answer<pid_t>) override {
-        return nullptr;
-    }
-    std::unique_ptr<sandbox::Question> list_processes(
-        const std::string&, sandbox::Answer<std::vector<sandbox::ProcessInfo>>) override {
-        return nullptr;
-    }
-    std::unique_ptr<sandbox::Question> control_process(const std::string&, const sandbox::ProcessControl&,
-                                                       sandbox::Answer<void>) override {
-        return nullptr;
-    }
-
-    sandbox::RunObserver* observer = nullptr;
-    std::size_t room = SIZE_MAX;
-    std::string input;
-};
 
 /// The sandbox of the process, and the route to it.
 class Shell {
