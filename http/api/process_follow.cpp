@@ -34,7 +34,7 @@ std::function<void()> activity_of(Api& api, const conversation::Lease& lease) {
     };
 }
 
-/// As the route of signals, without waiting for the store.
+/// The same for a signal as its route has, without waiting for the store.
 std::function<void(int)> forgetting(Api& api, const std::string& sandbox_id, const std::string& process_id) {
     return [&api, sandbox_id, process_id](int number) {
         if (ends_for_good(number))

@@ -1,4 +1,4 @@
-// What a process has written, without a WebSocket: a page of what is kept, and all of it as Server-Sent
+// The output of a process without a WebSocket: a page of what is kept, and all of it as Server-Sent
 // Events until the process ends. A cursor counts the bytes of both streams in the order read, as the
 // WebSocket's does; it is the id of each frame. Invariants: no byte is lost or shown twice between cursors; a
 // character at the end whose rest may still come is not shown yet; bytes that are no text come as base64; of
@@ -87,7 +87,7 @@ class ProcessStream final : public BodyStream, private sandbox::RunObserver {
 
     /// Begins to follow the process `id` from byte `after` on. Once. `operations` are those of the lease.
     void attach(sandbox::Operations& operations, const std::string& id, std::uint64_t after);
-    /// Whether it is known if it can be followed; a wake comes when it is.
+    /// True once it is known whether it can be followed; a wake comes then.
     bool is_known() const noexcept { return is_placed_ || end_; }
     /// Why it cannot be followed; nothing if it is. Precondition: is_known().
     std::optional<base::Error> refusal() const;

@@ -286,9 +286,8 @@ class Walk {
         const std::string path = "/v1/sandboxes/" + sandbox + "/processes";
         const std::string echo = api.call(201, "POST", path, R"({"argv":["echo","hello"]})")["processId"];
         HttpClient reader(api.connect());
-        const std::string output = path + "/" + echo + "/output";
-        const auto streamed =
-            reader.request("GET", output + "?named=1", "", {{"Accept", "text/event-stream"}});
+        const std::string output = path + "/" + echo + "/output?named=1";
+        const auto streamed = reader.request("GET", output, "", {{"Accept", "text/event-stream"}});
         const auto page = reader.request("GET", output);
         const std::string process = OrderedJson::parse(call("startProcess", {{"id", sandbox}},
                                                             {{"argv", {"bash", "-i"}},
@@ -296,24 +295,23 @@ class Walk {
                                                              {"env", {{"PS1", "$ "}}},
                                                              {"pty", {{"cols", 80}, {"rows", 24}}}})
                                                            .body)["processId"];
-        const OrderedJson which{{"id", sandbox}, {"processId", process}};
+        OrderedJson which{{"id", sandbox}, {"processId", process}};
         call("getProcess", which);
         call("listProcesses", {{"id", sandbox}, {"tag", "shell"}});
         call("resizeProcess", which, {{"cols", 132}, {"rows", 50}});
         call("signalProcess", which, {{"signal", "SIGWINCH"}});
-        OrderedJson input = which;
-        input["eof"] = "0";
+        const OrderedJson input{{"id", sandbox}, {"processId", process}, {"eof", "0"}};
         const auto written = reader.request("POST", recorder.target("writeToProcess", input), "clear\n");
         recorder.keep_parameters("writeToProcess", input);
         recorder.keep("writeToProcess", 200, "application/json", OrderedJson::parse(written.body));
         process_socket(which);
-        recorder.keep_parameters("getProcessOutput",
-                                 {{"id", sandbox}, {"processId", process}, {"after", 0}, {"named", 1}});
+        which.update({{"after", 0}, {"named", 1}});
+        recorder.keep_parameters("getProcessOutput", which);
         recorder.keep("getProcessOutput", page.status, "application/json", OrderedJson::parse(page.body));
         recorder.keep("getProcessOutput", streamed.status, "text/event-stream",
                       streamed.body.substr(streamed.body.find("id: ")));
-        problem("process_ended",
-                reader.request("POST", path + "/" + process + "/signal", R"({"signal":"TERM"})"));
+        const std::string signal = path + "/" + process + "/signal";
+        problem("process_ended", reader.request("POST", signal, R"({"signal":"SIGTERM"})"));
     }
 
     void kept_processes(const std::string& sandbox) {

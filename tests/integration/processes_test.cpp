@@ -207,7 +207,7 @@ TEST_CASE("Output is read by pages, bounded, without loss and without waking any
     text += last["stdout"].get<std::string>();
     CHECK(text.size() == 1024 * 1024);
     CHECK(text.ends_with("xend"));
-    // Of a paused conversation there is none, and it stays paused.
+    // A paused conversation has none, and stays paused.
     const Json made = lab.api.create();
     lab.id = made["sandboxId"];
     const std::string left = lab.start_id({{"command", "exec sleep 1000"}});
@@ -249,7 +249,7 @@ TEST_CASE("Output is followed as Server-Sent Events to the exit, and taken up be
               .status == 400);
     CHECK(lab.api.connect().request("GET", lab.of(std::string(20, 'a')) + "/output", "", stream).status ==
           404);
-    // What ends the sandbox ends the stream, and says so.
+    // The end of the sandbox ends the stream, and is told.
     const std::string left = lab.start_id({{"command", "exec sleep 1000"}});
     HttpClient open = lab.api.connect();
     (void)open.open_stream("GET", lab.of(left) + "/output", "", stream);

@@ -204,7 +204,7 @@ class AsyncProcesses:
         return ProcessOutput.parse(await self._core.call("GET", self._one(process_id, "output"), {"after": after}, timeout=timeout))
 
     def follow(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> Stream[ProcessFrame]:
-        """What it writes, as it comes, from byte `after` on, up to the frame `exit`; without a WebSocket. A connection that breaks is opened
+        """Its output, as it comes, from byte `after` on, up to the frame `exit`; without a WebSocket. A connection that breaks is opened
         again at the same byte, which its frame `started` tells.
         """
         follower = Follower(after, self._core.credentials.can_renew, ATTACH_FAILURES)

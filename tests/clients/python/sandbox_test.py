@@ -409,7 +409,7 @@ SENT = [(1, b'{"type": "resize", "cols": 10, "rows": 5}'), (1, b'{"type": "signa
 
 
 def writes(exchange):
-    """What is left of a process that wrote `ab`, a byte that is no text, and then 10 bytes that are not kept. The first connection breaks."""
+    """The output of a process that wrote `ab`, a byte that is no text, and then 10 bytes that are not kept. The first connection breaks."""
     if exchange.query["after"] == "0":
         return exchange.send_events({"type": "started", "pid": 7, "after": 0, "pty": False}, {"type": "stdout", "text": "ab"})
     assert exchange.query["after"] == "2", exchange.query

@@ -1,4 +1,4 @@
-// What a process has written, as a page and as a stream, over an operation that the test plays.
+// The output of a process, as a page and as a stream, over an operation that the test plays.
 #include "http/api/process_output.hpp"
 
 #include <signal.h>
