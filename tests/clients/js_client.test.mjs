@@ -314,6 +314,17 @@ test('the list goes over all pages and filters; an update changes; erasing a use
     assert.throws(() => atoll.conversations.eraseUser(''), /user/);
 });
 
+test('metadata keeps the digits of its integers, both ways', async () => {
+    const atoll = keyed(server);
+    const metadata = { big: 9007199254740993n, deep: [{ least: -9223372036854775808n, greatest: 18446744073709551615n }], safe: 9007199254740991, text: '9007199254740993' };
+    const { id, info } = await atoll.conversations.create({ agent: 'echo', metadata });
+    assert.deepEqual(info.metadata, metadata);
+    const changed = await atoll.conversations.update(id, { metadata: { ...info.metadata, more: 2n ** 60n } });
+    assert.deepEqual(changed.info.metadata, { ...metadata, more: 2n ** 60n });
+    const found = await until(atoll.conversations.list({ metadata: { big: metadata.big } }), () => false);
+    assert.deepEqual(found.map((each) => each.info.metadata.deep), [metadata.deep]);
+});
+
 test('the removal of a conversation ends its iterations', async () => {
     for (const transport of ['sse', 'websocket']) {
         const conversation = await shell();

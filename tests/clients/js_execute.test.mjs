@@ -117,7 +117,12 @@ test('a program that goes on by itself is followed over a connection that is cut
     await atoll.executions.cancel(waiting);
     await all(atoll.executions.follow(waiting));
     assert.equal((await atoll.executions.get(waiting)).outcome.error.kind, 'cancelled');
-    assert.match(await atoll.executions.declarations(tools), /declare const codemode[^]*ask/);
+    const told = await atoll.executions.declarations(tools);
+    assert.match(told.declarations, /declare const codemode[^]*ask/);
+    assert.deepEqual(told.warnings, []);
+    const mail = { name: 'mail', inputSchema: { properties: { to: { type: 'string', pattern: '^(?!x)' } } } };
+    const { warnings } = await atoll.executions.declarations([mail]);
+    assert.deepEqual(warnings.map(({ tool, keyword }) => [tool, keyword]), [['mail', 'pattern']]);
     assert.equal((await errorOf(atoll.executions.get('a'.repeat(20)))).code, 'not_found');
 });
 

@@ -7,6 +7,10 @@ import { startServer } from '../node_support/server.mjs';
 import { errorOf, keyed, SOCKETS, until } from './js_lab.mjs';
 import { lines } from './lab.mjs';
 
+// Node 18 and 20 have none: a client that is given none attaches without.
+delete globalThis.WebSocket;
+const WAYS = { ...SOCKETS, 'no WebSocket': undefined };
+
 let server;
 let sandbox;
 before(async () => {
@@ -48,7 +52,7 @@ test('a watch tells what a command changes, over a connection that is cut', asyn
     }
 });
 
-for (const [name, WebSocket] of Object.entries(SOCKETS)) {
+for (const [name, WebSocket] of Object.entries(WAYS)) {
     test(`${name}: a process is followed over a connection that is cut, with each byte once, and is given input`, async () => {
         const proxy = await startProxy(server.address);
         try {
@@ -98,20 +102,37 @@ for (const [name, WebSocket] of Object.entries(SOCKETS)) {
         const [frame] = (await until(client.processes.attach(terminal.processId), isExit)).slice(-1);
         assert.equal(frame.type, 'exit');
     });
+
+    test(`${name}: input of any length reaches a process`, async () => {
+        const { processes } = keyed(server, { WebSocket }).sandbox(sandbox.id);
+        const { processId } = await processes.start('wc -c');
+        const attached = processes.attach(processId);
+        const frames = await until(attached, isExit, ({ type }) => {
+            if (type !== 'started') return;
+            attached.write(new Uint8Array(3_000_000));
+            attached.eof();
+        });
+        assert.equal(textOf(frames), '3000000\n');
+    });
+
+    test(`${name}: an attachment to a process that is not there says so, and a frame that changes nothing`, async () => {
+        const { processes } = keyed(server, { WebSocket }).sandbox(sandbox.id);
+        assert.equal((await errorOf(until(processes.attach('nosuchprocess'), isExit))).status, 404);
+        const { processId } = await processes.start('read word');
+        const attached = processes.attach(processId);
+        attached.resize({ cols: 80, rows: 24 });
+        const frames = await until(attached, isExit, ({ type }) => type === 'rejected' && attached.write('go on\n'));
+        assert.deepEqual(frames.map(({ type, code }) => code ?? type), ['started', 'invalid_field', 'exit']);
+    });
 }
 
-test('input of any length reaches a process', async () => {
+test('the output of a process is read page after page', async () => {
     const { processes } = sandbox;
-    const { processId } = await processes.start('wc -c');
-    const attached = processes.attach(processId);
-    const frames = await until(attached, isExit, ({ type }) => {
-        if (type !== 'started') return;
-        attached.write(new Uint8Array(3_000_000));
-        attached.eof();
-    });
-    assert.equal(textOf(frames), '3000000\n');
-});
-
-test('an attachment to a process that is not there says so', async () => {
-    assert.equal((await errorOf(until(sandbox.processes.attach('nosuchprocess'), isExit))).status, 404);
+    const { processId } = await processes.start('printf "h\\303\\251\\n"; printf "\\377" >&2; exit 3');
+    await until(processes.attach(processId), isExit);
+    const page = await processes.output(processId);
+    assert.deepEqual([page.after, page.next, page.dropped, page.stdout, [...page.stderrBytes]], [0, 5, 0, 'hé\n', [255]]);
+    assert.deepEqual(page.exit, { exitCode: 3, signal: null, timedOut: false });
+    const rest = await processes.output(processId, { after: 4 });
+    assert.deepEqual([rest.next, rest.stdout.length + rest.stderrBytes.length], [5, 1]);
 });

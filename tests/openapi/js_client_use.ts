@@ -34,7 +34,7 @@ function tell(event: AtollEvent): string {
 
 async function converse(): Promise<void> {
     const tools = { readBeforeEdit: true, runCommand: false };
-    const conversation = await atoll.conversations.create({ agent: 'shell', userId: 'alice', metadata: { ticket: 17 }, tools });
+    const conversation = await atoll.conversations.create({ agent: 'shell', userId: 'alice', metadata: { ticket: 17, order: 2n ** 60n }, tools });
     console.log(conversation.info?.tools.readBeforeEdit, conversation.info?.tools.runCommand);
     for await (const event of conversation.stream('echo hello')) console.log(tell(event));
     const { turn, after } = await conversation.send('echo again', { idempotencyKey: 'again-1' });
@@ -73,7 +73,11 @@ export async function compiledOnly(id: string): Promise<void> {
         if (frame.type === 'stdout' || frame.type === 'stderr') console.log(frame.bytes.length);
         else if (frame.type === 'exit') console.log(frame.exitCode);
     }
-    const terminal = await sandbox.terminal({ cols: 80, rows: 24 });
+    const page = await sandbox.processes.output(processId, { after: attached.after });
+    console.log(page.next, page.stdout, page.stderrBytes.length, page.exit?.exitCode);
+    // @ts-expect-error
+    sandbox.processes.attach(processId, { transport: 'carrier pigeon' });
+    const terminal = await sandbox.terminal({ cols: 80, rows: 24, transport: 'sse' });
     const stop: () => void = terminal.onData((bytes) => console.log(bytes.length));
     stop();
     const result = await sandbox.tools.call('read_file', { absolute_path: '/workspace/a' }, { toolCallId: '1' });
@@ -114,6 +118,8 @@ export async function compiledOnly(id: string): Promise<void> {
     for await (const event of sandbox.execute.stream('1', { sandboxTools: 'none' })) if (event.type === 'tool_call') console.log(event.data.args);
     const executionId = await atoll.execute.start('1', { tools: [{ name: 'add', policy: 'ask' }] });
     await atoll.executions.answer(executionId, 'c1', { decision: 'allow' });
+    const { declarations, warnings } = await atoll.executions.declarations([{ name: 'add' }]);
+    console.log(declarations.length, warnings[0]?.keyword);
     console.log((await atoll.executions.cancel(executionId)).outcome?.durationMs, (await atoll.executions.executors())[0]?.languages);
     await (await atoll.sandboxes.get('s1')).update({ limits: { memoryMb: 512 }, ttlSeconds: 60 });
     // @ts-expect-error

@@ -38,6 +38,20 @@ export class Output {
     }
 }
 
+/** Text `name` and bytes `bytesName`, made when they are looked at, of what came as `text`, or as `base64` where it is not UTF-8. */
+export function withOutput(target, name, bytesName, text, base64) {
+    const output = new Output(text, base64);
+    target[name] = output.text;
+    Object.defineProperty(target, bytesName, { get: () => output.bytes, enumerable: false });
+    return target;
+}
+
+/** An answer whose `stdout` and `stderr` are text, with their bytes beside it. */
+export function withOutputs({ stdout, stderr, stdoutBase64, stderrBase64, ...answer }) {
+    withOutput(answer, 'stdout', 'stdoutBytes', stdout, stdoutBase64);
+    return withOutput(answer, 'stderr', 'stderrBytes', stderr, stderrBase64);
+}
+
 /** An id that no other client makes. */
 export function uniqueId() {
     const bytes = new Uint8Array(16);

@@ -140,8 +140,7 @@ export class Conversation {
     }
 
     #follower(options) {
-        const { hasKey } = this.#transport.access;
-        const byDefault = hasKey || typeof this.#transport.WebSocket !== 'function' ? 'sse' : 'websocket';
+        const byDefault = this.#transport.access.hasKey || !this.#transport.hasWebSocket ? 'sse' : 'websocket';
         return new Follower(this.#transport, this.#path, this.id, { ...options, transport: options.transport ?? byDefault });
     }
 

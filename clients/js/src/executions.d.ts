@@ -52,6 +52,12 @@ export interface ToolWarning {
     keyword: string;
     why: string;
 }
+export interface ToolDeclarations {
+    /** `declare const codemode: {…}`. */
+    declarations: string;
+    /** The keywords of the tools' schemas that the server cannot check, which are up to you. */
+    warnings: ToolWarning[];
+}
 export interface ProgramOutcome {
     /** Absent: it returned nothing. What JSON has not is `{$atoll: KIND, …}`. */
     result?: any;
@@ -78,7 +84,7 @@ interface ExecutionEventOf<Type extends string, Data> {
     data: Data;
 }
 export type ExecutionEvent =
-    | ExecutionEventOf<'start', { executionId: string; executor: string }>
+    | ExecutionEventOf<'start', { executionId: string; executor: string; warnings?: ToolWarning[] }>
     | ExecutionEventOf<'log', ProgramLog>
     | ExecutionEventOf<'tool_call', ProgramCall>
     | ExecutionEventOf<'result', ProgramOutcome>
@@ -139,7 +145,7 @@ export interface Executions {
     /** The engines, and whether each can run here. */
     executors(options?: Cancellable): Promise<Executor[]>;
     /** Tools as TypeScript, for the prompt of a model. */
-    declarations(tools: ToolDescription[], options?: Cancellable): Promise<string>;
+    declarations(tools: ToolDescription[], options?: Cancellable): Promise<ToolDeclarations>;
     readonly tokens: {
         /** `read`: its events. `chat`: its WebSocket, too. */
         create(executionId: string, options?: { scope?: Extract<NewToken['scope'], 'read' | 'chat'>; ttlSeconds?: number } & Cancellable): Promise<Token>;

@@ -100,13 +100,16 @@ async function answerOf({ run }, { name, args }) {
     try {
         const result = await run(...args);
         // As it will be sent: what JSON cannot hold is an error of the tool.
-        return JSON.parse(JSON.stringify({ result: result === undefined ? { $atoll: 'undefined' } : result }, tagged));
+        return withTags({ result: result === undefined ? { $atoll: 'undefined' } : result });
     } catch (error) {
         return failure(String(error?.message ?? error));
     }
 }
 
-const tagged = (_, value) => (typeof value === 'bigint' ? { $atoll: 'bigint', value: String(value) } : value);
+/** The answer of a call as it is sent: a BigInt of any length is a BigInt in the program, too. */
+function withTags(answer) {
+    return JSON.parse(JSON.stringify(answer, (_, value) => (typeof value === 'bigint' ? { $atoll: 'bigint', value: String(value) } : value)));
+}
 
 const failure = (message) => ({ error: { message: message.slice(0, MOST_MESSAGE_LENGTH) } });
 
@@ -129,7 +132,7 @@ export class Executions {
         return this.#transport.json('DELETE', pathOf(id), { signal, timeoutMs });
     }
     async answer(id, callId, answer, { signal, timeoutMs } = {}) {
-        await answerCall(this.#transport, id, callId, answer, { signal, timeoutMs });
+        await answerCall(this.#transport, id, callId, withTags(answer), { signal, timeoutMs });
     }
     follow(id, { after = 0, getToken, signal } = {}) {
         return new Iteration((inner) => this.#events(id, after, getToken, inner), signal);
@@ -139,8 +142,8 @@ export class Executions {
         return answer.executors;
     }
     async declarations(tools, { signal, timeoutMs } = {}) {
-        const answer = await this.#transport.json('POST', '/v1/executors/prompt', { json: wireTools(tools), signal, timeoutMs });
-        return answer.declarations;
+        const { declarations, warnings = [] } = await this.#transport.json('POST', '/v1/executors/prompt', { json: wireTools(tools), signal, timeoutMs });
+        return { declarations, warnings };
     }
 
     /** Whether no event comes behind number `after`: it is `done`, or there is none with that number. */

@@ -1,6 +1,7 @@
 // The events of a conversation, each once and in order, over connections that break, servers that end and tokens that expire.
 import { isFromGetToken } from './access.js';
 import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
+import { parseJson } from './json.js';
 import { epochOf } from './sse.js';
 import { conversationSubject } from './transport.js';
 import { Backoff, pause, throwIfAborted } from './waiting.js';
@@ -164,7 +165,7 @@ export class Follower {
                 const { data, end } = await socket.next();
                 throwIfAborted(signal);
                 if (end !== undefined) throw await this.#transport.whyRefused(socket, end, `${this.#path}/events`, { ...options, query: { ...options.query, limit: 1 } });
-                const event = JSON.parse(data);
+                const event = parseJson(data);
                 // Else the answer to a probe that came too late, or was too many.
                 if (event.seq !== undefined) yield event;
             }

@@ -1,4 +1,5 @@
-// The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted.
+// The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted. Where JSON is yours or an
+// agent's, an integer beyond 2^53 - 1 is a bigint, both ways.
 import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
@@ -64,7 +65,7 @@ interface CommonOptions {
     /** The address of the server: `https://atoll.example`. */
     baseUrl: string | URL;
     fetch?: typeof globalThis.fetch | undefined;
-    /** Needed in Node 18 and 20 for whatever uses a WebSocket. */
+    /** Node 18 and 20 have none, and null is none: then event streams and POSTs do what a WebSocket does elsewhere. */
     WebSocket?: WebSocketConstructor | null | undefined;
     /** More attempts of a request that can be sent again safely, after a broken connection, 429 or 503. 2 by default. */
     retries?: number;
@@ -202,7 +203,7 @@ export interface ConversationFilter extends Cancellable {
     sandboxId?: string;
     agent?: string;
     /** Members at the top level of the metadata, all of which must fit. */
-    metadata?: Record<string, string | number | boolean>;
+    metadata?: Record<string, string | number | bigint | boolean>;
     createdAfter?: string | Date;
     createdBefore?: string | Date;
     activeAfter?: string | Date;
@@ -535,8 +536,29 @@ export interface Processes {
     /** `eof` ends stdin behind the data. */
     stdin(processId: string, data: string | ArrayBuffer | Uint8Array, options?: { eof?: boolean } & Cancellable): Promise<{ bytes: number }>;
     resize(processId: string, size: TerminalSize, options?: Cancellable): Promise<void>;
+    /** The output that is there from byte `after` on, without waiting for more: 64 KiB at most. Go on with `next` as `after`, until there is an `exit`. */
+    output(processId: string, options?: { after?: number } & Cancellable): Promise<ProcessOutput>;
     /** Output from byte `after` on and, at last, `exit`. Ending the iteration ends nothing in the sandbox. */
-    attach(processId: string, options?: { after?: number; getToken?: GetToken } & Abortable): Attachment;
+    attach(processId: string, options?: { after?: number } & AttachOptions): Attachment;
+}
+export interface AttachOptions extends Abortable {
+    /** `websocket` by default where there is one. `sse`: output comes as an event stream, input goes by POSTs. */
+    transport?: 'sse' | 'websocket';
+    getToken?: GetToken;
+}
+export interface ProcessOutput {
+    after: number;
+    /** `after` + `dropped` + the bytes of both streams. */
+    next: number;
+    /** So many bytes at the beginning are not kept any more. */
+    dropped: number;
+    /** Text; bytes that are not UTF-8 are U+FFFD in it. */
+    readonly stdout: string;
+    readonly stderr: string;
+    readonly stdoutBytes: Uint8Array;
+    readonly stderrBytes: Uint8Array;
+    /** The process has ended, and nothing comes behind `next`. */
+    exit?: { exitCode: number | null; signal: string | null; timedOut: boolean };
 }
 export type ProcessFrame =
     | { type: 'stdout' | 'stderr'; bytes: Uint8Array }
@@ -548,8 +570,8 @@ export interface Attachment extends Iteration<ProcessFrame> {
     /** The bytes of both streams so far: `after` of another attachment that goes on here. */
     readonly after: number;
     /**
-     * Sends to stdin. What was sent on a connection that then broke may be lost. Where the server refuses a frame because there were too many
-     * requests, and it may have been input, the attachment ends with `input_refused`.
+     * Sends to stdin. What was sent on a connection that then broke may be lost. Where the server refuses input because there were too many
+     * requests, the attachment ends with `input_refused`; without a WebSocket also where the process reads none for 30 s.
      */
     write(data: string | ArrayBuffer | Uint8Array): void;
     resize(size: TerminalSize): void;
@@ -559,13 +581,12 @@ export interface Attachment extends Iteration<ProcessFrame> {
     close(): Promise<void>;
 }
 
-export interface TerminalOptions extends Partial<TerminalSize>, Abortable {
+export interface TerminalOptions extends Partial<TerminalSize>, AttachOptions {
     /** `bash -il` by default. */
     program?: Program;
     cwd?: string;
     env?: Record<string, string>;
     tag?: string;
-    getToken?: GetToken;
 }
 export interface Terminal {
     readonly processId: string;

@@ -1,17 +1,20 @@
 // Processes that live on unattended, and the attachment to one: its output from any byte on, over connections that break.
 import { isFromGetToken } from './access.js';
-import { bytesOf } from './bytes.js';
+import { bytesOf, Output, withOutputs } from './bytes.js';
 import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
+import { inputRefused, PostedInput } from './posted_input.js';
 import { programOf } from './sandbox.js';
 import { terminalSubject } from './transport.js';
-import { Backoff, Iteration, throwIfAborted } from './waiting.js';
+import { Backoff, Deadline, Iteration, throwIfAborted } from './waiting.js';
 
 const STDIN = 0;
 // Each frame counts as a request, of which a key has so many a second; a slow connection needs time for a large one. The server takes 1 MiB at most.
 const FRAME_BYTES = 256 * 1024;
 const STREAMS = { 1: 'stdout', 2: 'stderr' };
 const MOST_REFUSED_TOKENS = 4; // by the server, in a row
-const PASSING = new Set(['connection_failed', 'no_token', 'shutting_down', 'internal', 'storage_failed', 'capacity', 'too_many_requests', 'request_timeout']);
+const PASSING = new Set([
+    'connection_failed', 'no_token', 'shutting_down', 'internal', 'storage_failed', 'bridge_failed', 'capacity', 'too_many_requests', 'too_many_streams', 'request_timeout',
+]);
 const MOST_UNSENT_BYTES = 1024 * 1024;
 
 export class Processes {
@@ -42,6 +45,9 @@ export class Processes {
     get(processId, { signal, timeoutMs } = {}) {
         return this.#transport.json('GET', this.#of(processId), { about: this.#about, signal, timeoutMs });
     }
+    async output(processId, { after, signal, timeoutMs } = {}) {
+        return withOutputs(await this.#transport.json('GET', `${this.#of(processId)}/output`, { about: this.#about, query: { after }, signal, timeoutMs }));
+    }
     async signal(processId, name, { signal, timeoutMs } = {}) {
         await this.#post(`${this.#of(processId)}/signal`, { json: { signal: name }, signal, timeoutMs });
     }
@@ -51,9 +57,9 @@ export class Processes {
     async resize(processId, { cols, rows }, { signal, timeoutMs } = {}) {
         await this.#post(`${this.#of(processId)}/resize`, { json: { cols, rows }, signal, timeoutMs });
     }
-    attach(processId, { after = 0, getToken, signal } = {}) {
+    attach(processId, { after = 0, transport = this.#transport.hasWebSocket ? 'websocket' : 'sse', getToken, signal } = {}) {
         const optionsOf = (offset, inner) => ({ about: this.#about, query: { after: offset }, getToken, signal: inner });
-        return new Attachment(this.#transport, this.#of(processId), optionsOf, after, signal);
+        return new Attachment(this.#transport, this.#of(processId), optionsOf, { after, isSocket: transport === 'websocket', signal });
     }
 }
 
@@ -62,16 +68,19 @@ export class Attachment extends Iteration {
     #transport;
     #path;
     #optionsOf;
+    #isSocket;
     #socket = null;
+    #posted = null;
     #unsent = [];
     #unsentBytes = 0;
     #isOver = false;
 
-    constructor(transport, path, optionsOf, after, signal) {
+    constructor(transport, path, optionsOf, { after, isSocket, signal }) {
         super((inner) => this.#frames(inner), signal);
         this.#transport = transport;
         this.#path = path;
         this.#optionsOf = optionsOf;
+        this.#isSocket = isSocket;
         /** Bytes of both streams that were read, in the order in which the server read them: the `after` of another attachment. */
         this.after = after;
     }
@@ -118,13 +127,14 @@ export class Attachment extends Iteration {
     }
 
     async *#frames(signal) {
+        const [connect, route] = this.#isSocket ? [this.#overSocket, 'ws'] : [this.#overFetch, 'output'];
         const backoff = new Backoff();
         let refusedTokens = 0;
         try {
             for (;;) {
                 let error;
                 try {
-                    for await (const frame of this.#overSocket(signal, backoff)) {
+                    for await (const frame of connect.call(this, signal, backoff)) {
                         refusedTokens = 0;
                         yield frame;
                         if (frame.type === 'exit') return;
@@ -135,10 +145,11 @@ export class Attachment extends Iteration {
                 throwIfAborted(signal);
                 const isToken = this.#isAboutToken(error);
                 if (isToken ? ++refusedTokens > MOST_REFUSED_TOKENS : !isPassing(error)) throw error;
-                if (!isToken || refusedTokens > 1) await backoff.wait(error, signal, (...told) => this.#transport.tellRetry('GET', `${this.#path}/ws`, ...told));
+                if (!isToken || refusedTokens > 1) await backoff.wait(error, signal, (...told) => this.#transport.tellRetry('GET', `${this.#path}/${route}`, ...told));
             }
         } finally {
             this.#isOver = true;
+            this.#posted?.close();
         }
     }
 
@@ -173,7 +184,7 @@ export class Attachment extends Iteration {
                 const frame = this.#read(data);
                 // Which frame it refuses is not told: where that may be input, what follows would go on behind a hole.
                 if (frame?.type === 'rejected' && frame.code === 'too_many_requests' && socket.pendingBytes > 0)
-                    throw new AtollError({ code: 'input_refused', detail: `Input may be missing. ${frame.detail}` });
+                    throw inputRefused(frame.detail);
                 backoff.succeeded();
                 if (frame !== null) yield frame;
             }
@@ -184,18 +195,65 @@ export class Attachment extends Iteration {
         }
     }
 
-    #read(data) {
-        if (typeof data === 'string') {
-            const frame = JSON.parse(data);
-            if (frame.type === 'dropped') this.after += frame.bytes;
-            if (frame.type === 'started') this.after = frame.after;
-            return frame;
+    async *#overFetch(signal, backoff) {
+        const run = new Deadline(Infinity, signal);
+        const refused = [];
+        let wake = () => {};
+        const onRefused = (frame) => {
+            refused.push(frame);
+            wake();
+        };
+        const output = this.#transport.live(`${this.#path}/output`, { ...this.#optionsOf(this.after, run.signal), onOpen: () => backoff.connected() });
+        try {
+            for (let next = output.next(); ; ) {
+                const told = await new Promise((done, fail) => {
+                    wake = () => done(null);
+                    if (refused.length > 0) wake();
+                    next.then(done, fail);
+                });
+                while (refused.length > 0) yield refused.shift();
+                if (told === null) continue;
+                if (told.done) throw connectionFailed('the stream ended before the process did');
+                const frame = this.#shown(told.value);
+                backoff.succeeded();
+                if (frame.type === 'started') this.#openPosted({ isTerminal: frame.pty, onRefused, onFailed: (error) => run.end(error) });
+                yield frame;
+                next = output.next();
+            }
+        } catch (error) {
+            if (!signal.aborted) this.#posted?.suspend();
+            throw error;
+        } finally {
+            this.#socket = null;
+            run.end(new AtollError({ code: 'detached' }));
+            run.release();
+            output.return().catch(() => {});
         }
+    }
+    #openPosted(connection) {
+        const { about, getToken } = this.#optionsOf(0);
+        this.#posted ??= new PostedInput((action, options) => this.#transport.json('POST', `${this.#path}/${action}`, { about, getToken, again: 'refused', ...options }));
+        this.#posted.open(connection);
+        this.#sendWaiting(this.#posted);
+    }
+
+    /** A binary or a text frame of a WebSocket; null: of no kind that is known. */
+    #read(data) {
+        if (typeof data === 'string') return this.#counted(JSON.parse(data));
         const bytes = new Uint8Array(data);
         const type = STREAMS[bytes[0]];
-        if (type === undefined) return null;
-        this.after += bytes.length - 1;
-        return { type, bytes: bytes.subarray(1) };
+        return type === undefined ? null : this.#counted({ type, bytes: bytes.subarray(1) });
+    }
+    /** A frame of an event stream. */
+    #shown({ type, text, base64, ...more }) {
+        return this.#counted(type === 'stdout' || type === 'stderr' ? { type, bytes: new Output(text, base64).bytes } : { type, ...more });
+    }
+    /** The frame, once `after` counts it. */
+    #counted(frame) {
+        if (frame.type === 'started') this.after = frame.after;
+        else if (frame.type === 'dropped') this.after += frame.bytes;
+        else this.after += frame.bytes?.length ?? 0;
+        return frame;
     }
 }
 

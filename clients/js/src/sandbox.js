@@ -1,5 +1,5 @@
 // A sandbox: commands, tools, and ways to its files and processes.
-import { Output, toBase64 } from './bytes.js';
+import { toBase64, withOutput, withOutputs } from './bytes.js';
 import { AtollError, connectionFailed } from './errors.js';
 import { executeOver } from './executions.js';
 import { Files } from './files.js';
@@ -23,14 +23,6 @@ function execForm(program, { stdin, signal, ...options }) {
     if (typeof stdin === 'string') form.stdin = stdin;
     else if (stdin !== undefined) form.stdinBase64 = toBase64(stdin);
     return form;
-}
-
-/** Text `name` and bytes `bytesName`, made when they are looked at, of what came as `text`, or as `base64` where it is not UTF-8. */
-function withOutput(target, name, bytesName, text, base64) {
-    const output = new Output(text, base64);
-    target[name] = output.text;
-    Object.defineProperty(target, bytesName, { get: () => output.bytes, enumerable: false });
-    return target;
 }
 
 export class Sandboxes {
@@ -99,10 +91,7 @@ export class Sandbox {
     }
 
     async #exec(program, options) {
-        const answer = await this.#transport.json('POST', `${this.#path}/exec`, { json: execForm(program, options), signal: options.signal, timeoutMs: callMs(options.timeoutMs) });
-        const { stdout, stderr, stdoutBase64, stderrBase64, ...result } = answer;
-        withOutput(result, 'stdout', 'stdoutBytes', stdout, stdoutBase64);
-        return withOutput(result, 'stderr', 'stderrBytes', stderr, stderrBase64);
+        return withOutputs(await this.#transport.json('POST', `${this.#path}/exec`, { json: execForm(program, options), signal: options.signal, timeoutMs: callMs(options.timeoutMs) }));
     }
 
     async *#execStream(program, options, signal) {

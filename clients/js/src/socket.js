@@ -54,8 +54,8 @@ export class Socket {
      */
     constructor(WebSocket, url, { headers, silenceMs = Infinity, onOpen, onFirst } = {}) {
         if (typeof WebSocket !== 'function') {
-            throw new TypeError('There is no WebSocket here: Node has one from 22 on. In Node 18 or 20 give the client one, for example ' +
-                'that of the package "ws": new Atoll({…, WebSocket}).');
+            throw new TypeError('There is no WebSocket here: Node has one from 22 on. Leave the option transport out, or give the client one, ' +
+                'for example that of the package "ws": new Atoll({…, WebSocket}).');
         }
         this.#onFirst = onFirst;
         this.#silenceMs = silenceMs;

@@ -1,5 +1,6 @@
 // Reads Server-Sent Events (WHATWG HTML, section 9.2) from the body of a fetch, so that keys travel in headers.
 import { AtollError, connectionFailed } from './errors.js';
+import { parseJson } from './json.js';
 
 /** Takes text in any pieces and returns the `data` of the frames that are whole. */
 export class FrameParser {
@@ -88,7 +89,7 @@ export function epochOf(cursor) {
 
 function parse(data) {
     try {
-        return JSON.parse(data);
+        return parseJson(data);
     } catch (cause) {
         throw new AtollError({ code: 'invalid_answer', detail: 'a frame of the stream is not JSON', cause });
     }

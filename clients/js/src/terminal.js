@@ -6,10 +6,10 @@ const HANGUP_MS = 1000;
 const SHELL = ['bash', '-il'];
 
 /** Starts a shell, or `program`, on a pty of `cols` by `rows` and attaches to it. */
-export async function openTerminal(processes, { cols = 80, rows = 24, program = SHELL, cwd, env, tag, getToken, signal } = {}) {
+export async function openTerminal(processes, { cols = 80, rows = 24, program = SHELL, cwd, env, tag, transport, getToken, signal } = {}) {
     const options = Object.fromEntries(Object.entries({ cwd, env, tag }).filter(([, value]) => value !== undefined));
     const info = await processes.start(program, { ...options, pty: { cols, rows }, signal });
-    return new Terminal(processes, info.processId, processes.attach(info.processId, { getToken, signal }));
+    return new Terminal(processes, info.processId, processes.attach(info.processId, { transport, getToken, signal }));
 }
 
 const MOST_KEPT_BYTES = 1024 * 1024;

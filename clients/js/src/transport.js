@@ -1,6 +1,7 @@
 // Requests: addresses, keys and tokens, errors, and a few more attempts where sending again is safe.
 import { Access, subject } from './access.js';
 import { AtollError, connectionFailed, errorOf } from './errors.js';
+import { parseJson, toJson } from './json.js';
 import { Socket } from './socket.js';
 import { objectsOf } from './sse.js';
 import { Backoff, Deadline, pause, throwIfAborted } from './waiting.js';
@@ -44,7 +45,7 @@ function queryOf(query) {
 
 function parseAnswer(text, status, method, path) {
     try {
-        return JSON.parse(text);
+        return parseJson(text);
     } catch (cause) {
         throw new AtollError({ status, code: 'invalid_answer', detail: `${method} ${path} was not answered with JSON`, cause });
     }
@@ -70,6 +71,10 @@ export class Transport {
         this.silenceMs = silenceMs;
         this.WebSocket = WebSocket;
         this.access = new Access({ apiKey, token, getToken }, (about, ttlSeconds, signal) => this.#makeToken(about, ttlSeconds, signal));
+    }
+
+    get hasWebSocket() {
+        return typeof this.WebSocket === 'function';
     }
 
     async #makeToken({ kind, id, scope }, ttlSeconds, signal) {
@@ -146,7 +151,7 @@ export class Transport {
     /**
      * The JSON of the answer; null if it has none. `about` is what a token may open of it (access.js); without one the request needs an
      * API key. `again: 'safe'` allows more attempts, each of which has `attemptMs` for its answer, beside the wait for a token;
-     * `onUnanswered` is called where one may have reached the server. Throws AtollError, or the reason of an aborted signal.
+     * `onUnanswered` is called where one may have reached the server. `again: 'refused'` allows them only where none has. Throws AtollError, or the reason of an aborted signal.
      */
     json(method, path, options = {}) {
         return this.#use(method, path, options, async (response, { signal }) => {
@@ -192,7 +197,8 @@ export class Transport {
                 return await this.#authorized(method, path, options);
             } catch (error) {
                 throwIfAborted(options.signal);
-                if (again !== 'safe' || attempt > this.#retries || !isTransient(error)) throw error;
+                if (again === 'never' || attempt > this.#retries || !isTransient(error)) throw error;
+                if (again === 'refused' && isUnanswered(error)) throw error;
                 if (isUnanswered(error)) onUnanswered?.();
                 const delayMs = backoff.next(error.retryAfter);
                 this.tellRetry(method, path, attempt, delayMs, error);
@@ -221,7 +227,7 @@ export class Transport {
         if (accept !== undefined) request.headers.Accept = accept;
         if (json !== undefined) {
             request.headers['Content-Type'] = 'application/json';
-            request.body = JSON.stringify(json);
+            request.body = toJson(json);
         } else if (body !== undefined) {
             request.headers['Content-Type'] ??= 'application/octet-stream';
             request.body = body;

@@ -5,7 +5,7 @@ from .conversations import AsyncConversation
 from .core import VERSION as __version__
 from .core import Stream
 from .errors import AtollConnectionError, AtollError
-from .executions import AsyncExecution, ExecutionCall, ExecutionResult
+from .executions import AsyncExecution, ExecutionCall, ExecutionResult, ToolDeclarations
 from .following import EventStream
 from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, ProcessOutput, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
@@ -48,6 +48,7 @@ __all__ = [
     "SyncStream",
     "Terminal",
     "Token",
+    "ToolDeclarations",
     "ToolResult",
     "Turn",
     "WebSocketClosed",

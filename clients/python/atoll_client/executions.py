@@ -136,6 +136,17 @@ class ExecutionResult:
         return self.error is None
 
 
+class ToolDeclarations(str):
+    """The text. `warnings`: what the server cannot check of the tools' schemas, {tool, keyword, why} each."""
+
+    warnings: List[Dict[str, str]]
+
+    def __new__(cls, text: str, warnings: List[Dict[str, str]]) -> "ToolDeclarations":
+        made = super().__new__(cls, text)
+        made.warnings = warnings
+        return made
+
+
 Handlers = Mapping[str, Callable[..., Any]]
 Decide = Callable[[ExecutionCall], Any]
 
@@ -318,10 +329,11 @@ class AsyncExecutions:
         """The engines, whether each can run programs here, and what it isolates."""
         return (await self._core.call("GET", "/v1/executors", timeout=timeout))["executors"]
 
-    async def prompt(self, tools: Sequence[ProgramTool], timeout: Optional[float] = None) -> str:
+    async def prompt(self, tools: Sequence[ProgramTool], timeout: Optional[float] = None) -> ToolDeclarations:
         """Tools as TypeScript declarations, for the prompt of a model."""
         body = {"tools": list(tools)}
-        return (await self._core.call("POST", "/v1/executors/prompt", json=body, is_safe=True, timeout=timeout))["declarations"]
+        answer = await self._core.call("POST", "/v1/executors/prompt", json=body, is_safe=True, timeout=timeout)
+        return ToolDeclarations(answer["declarations"], answer.get("warnings") or [])
 
 
 async def _settled(value: Any) -> Any:

@@ -16,6 +16,7 @@ from .executions import (
     Executor,
     Handlers,
     ProgramTool,
+    ToolDeclarations,
 )
 from .models import Event, Token
 from .sync_stream import SyncEventStream, SyncStream
@@ -129,6 +130,6 @@ class Executions:
         """The engines, whether each can run programs here, and what it isolates."""
         return run(self._inner.executors(timeout))
 
-    def prompt(self, tools: Sequence[ProgramTool], timeout: Optional[float] = None) -> str:
+    def prompt(self, tools: Sequence[ProgramTool], timeout: Optional[float] = None) -> ToolDeclarations:
         """Tools as TypeScript declarations, for the prompt of a model."""
         return run(self._inner.prompt(tools, timeout))

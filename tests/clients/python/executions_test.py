@@ -147,7 +147,11 @@ class Programs(WithServer):
     def test_engines_and_declarations_are_told(self):
         names = {executor["name"]: executor["available"] for executor in self.client.executions.executors()}
         self.assertTrue(names["python"])
-        self.assertIn("add", self.client.executions.prompt([ADD]))
+        told = self.client.executions.prompt([ADD])
+        self.assertIn("add", told)
+        self.assertEqual(told.warnings, [])
+        mail = {"name": "mail", "inputSchema": {"properties": {"to": {"type": "string", "pattern": "^(?!x)"}}}}
+        self.assertEqual([(each["tool"], each["keyword"]) for each in self.client.executions.prompt([mail]).warnings], [("mail", "pattern")])
 
 
 class InSandboxes(WithServer):
