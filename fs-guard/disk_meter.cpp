@@ -1,6 +1,7 @@
 #include "fs-guard/disk_meter.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -45,6 +46,7 @@ void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess
     watched.agreed_gap =
         agreed == agreed_gaps_.end() ? ledger_.gap() : lower_of(agreed->second, ledger_.gap());
     watched.number = ++last_number_;
+    let_fit(watched_[id]);
     watched_[id] = std::move(watched);
     if (timer_ == 0)
         arm(base::Millis{0});
@@ -67,10 +69,11 @@ bool DiskMeter::is_short() {
 }
 
 void DiskMeter::unwatch(const std::string& id) {
-    const auto node = watched_.extract(id);
+    auto node = watched_.extract(id);
     if (node.empty())
         return;
-    const Watched& watched = node.mapped();
+    Watched& watched = node.mapped();
+    let_fit(watched);
     if (is_short_ && watched.grown_while_short > 0)
         grown_before_.push_back({watched.user, watched.grown_bytes, watched.grown_while_short});
     stop_counting(id, watched);
@@ -89,6 +92,56 @@ void DiskMeter::stop_counting(const std::string& id, const Watched& watched) {
 std::optional<TreeSize> DiskMeter::size(const std::string& id) const {
     const auto found = watched_.find(id);
     return found == watched_.end() ? std::nullopt : found->second.size;
+}
+
+void DiskMeter::check_room(const std::string& id, std::uint64_t bytes, Room done) {
+    const auto found = watched_.find(id);
+    if (found == watched_.end())
+        return ports_.timers.defer([done = std::move(done)] { done(std::nullopt); });
+    look_at_disk();
+    Watched& watched = found->second;
+    // A walk that goes on has begun to count the loss anew.
+    const bool is_counted = watched.size && watched.size->is_complete && !(walking_ && walked_id_ == id);
+    if (is_counted && fits(watched, lost_ - watched.lost_before, bytes))
+        return ports_.timers.defer([done = std::move(done)] { done(std::nullopt); });
+    watched.asked.push_back({bytes, std::move(done)});
+}
+
+/// Whether so many bytes fit beside what the last walk found and what it has grown since then.
+bool DiskMeter::fits(const Watched& watched, std::uint64_t grown_bytes, std::uint64_t bytes) {
+    const std::uint64_t most = watched.allowed_bytes + k_disk_slack_bytes;
+    const std::uint64_t used = watched.size->bytes + grown_bytes;
+    return used <= most && bytes <= most - used;
+}
+
+void DiskMeter::answer_asked(Watched& watched) {
+    const TreeSize& size = *watched.size;
+    for (Asked& asked : std::exchange(watched.asked_of_walk, {})) {
+        std::optional<Verdict> excess;
+        // Of one that was ended over its limit, what is there now is allowed.
+        const bool is_known = size.is_complete && !size.is_too_large && !watched.was_over;
+        if (is_known && !fits(watched, 0, asked.bytes)) {
+            excess.emplace();
+            excess->used_bytes = size.bytes;
+            excess->limit_bytes = watched.limit_bytes;
+        }
+        ports_.timers.defer([done = std::move(asked.done), excess] { done(excess); });
+    }
+}
+
+/// Nobody can tell any more.
+void DiskMeter::let_fit(Watched& watched) {
+    for (auto* const list : {&watched.asked, &watched.asked_of_walk})
+        for (Asked& asked : std::exchange(*list, {}))
+            ports_.timers.defer([done = std::move(asked.done)] { done(std::nullopt); });
+}
+
+void DiskMeter::begin_measuring(Watched& watched) {
+    walking_ = true;
+    walk_began_ = ports_.clock.steady_now();
+    watched.lost_before = lost_;
+    std::move(watched.asked.begin(), watched.asked.end(), std::back_inserter(watched.asked_of_walk));
+    watched.asked.clear();
 }
 
 void DiskMeter::arm(base::Millis pause) {
@@ -154,7 +207,9 @@ double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
     const double by_doubt = is_inspected && watched.is_doubted
                                 ? std::max(k_due, static_cast<double>(unexplained(watched)) / step_bytes / 2)
                                 : 0;
-    return std::max({by_space, by_time, by_doubt});
+    // Who asks again and again gets half of the time of the walks.
+    const bool is_asked = !watched.asked.empty() && elapsed(watched.walked_at, now) >= watched.walk_took;
+    return std::max({by_space, by_time, by_doubt, is_asked ? k_due : 0});
 }
 
 /// The end where no walk is due.
@@ -194,11 +249,9 @@ void DiskMeter::walk_most_urgent() {
 }
 
 void DiskMeter::walk(Entry entry) {
-    walking_ = true;
     walked_id_ = entry->first;
-    walk_began_ = ports_.clock.steady_now();
     Watched& watched = entry->second;
-    watched.lost_before = lost_;
+    begin_measuring(watched);
     ports_.walk(entry->first, [this, alive = std::weak_ptr<int>(alive_), id = entry->first,
                                number = watched.number, audit = audit_](const auto& result) {
         if (!alive.expired())
@@ -207,11 +260,9 @@ void DiskMeter::walk(Entry entry) {
 }
 
 void DiskMeter::inspect(Entry entry) {
-    walking_ = true;
     walked_id_ = entry->first;
-    walk_began_ = ports_.clock.steady_now();
     Watched& watched = entry->second;
-    watched.lost_before = lost_;
+    begin_measuring(watched);
     ports_.inspect(entry->first,
                    [this, alive = std::weak_ptr<int>(alive_), id = entry->first, number = watched.number,
                     audit = audit_, began = ports_.clock.steady_now()](const auto& result) {

@@ -121,6 +121,12 @@ class DiskMeter {
     /// the fourth on, each time twice as long, until a walk finds it within its limit. 0: it may start.
     base::Millis may_start_in(const std::string& id, std::uint64_t limit_bytes) const;
     void unwatch(const std::string& id);
+    /// Whether so many more bytes fit into a workspace now; 0: whether it is within its limit. `done` is
+    /// called once, from the loop, without a verdict if they fit: soon where even all that the file system
+    /// lost since the last walk leaves room, else after a walk that begins later than this call. What cannot
+    /// be told fits: the workspace is not watched (any more), or no walk finds its size.
+    using Room = std::function<void(const std::optional<Verdict>& excess)>;
+    void check_room(const std::string& id, std::uint64_t bytes, Room done);
     /// The workspace is gone: its last size no longer counts.
     void forget(const std::string& id) {
         found_.erase(id);
@@ -140,6 +146,11 @@ class DiskMeter {
     bool is_short();
 
   private:
+    /// Bytes that somebody wants to write.
+    struct Asked {
+        std::uint64_t bytes = 0;
+        Room done;
+    };
     struct Watched {
         std::uint64_t limit_bytes = 0;
         std::uint64_t allowed_bytes = 0;  // the limit, or more if the workspace began above it
@@ -174,6 +185,9 @@ class DiskMeter {
         std::uint64_t wrote_bytes = 0;           // between the last two inspections
         base::SteadyTime inspect_from{};         // not before
         std::uint64_t number = 0;                // of the watch: a late answer to an older watch is dropped
+        std::vector<Asked> asked;                // for the next walk
+        std::vector<Asked> asked_of_walk;        // for the one that goes on
+        base::Millis walk_took{0};
     };
     using Entry = std::map<std::string, Watched>::iterator;
     /// Ends of a workspace for its limit in watches that began over it, or as too large, in a row.
@@ -205,8 +219,12 @@ class DiskMeter {
     void report(const std::string& id, DiskExcess why);
     base::Millis note_relapse(const std::string& id, DiskExcess why);
     void stop_counting(const std::string& id, const Watched& watched);
+    void begin_measuring(Watched& watched);
+    void answer_asked(Watched& watched);
+    void let_fit(Watched& watched);
 
     static std::uint64_t room(const Watched& watched);
+    static bool fits(const Watched& watched, std::uint64_t grown_bytes, std::uint64_t bytes);
     std::uint64_t step(const Watched& watched) const;
     std::uint64_t unexplained(const Watched& watched) const;
     bool wants_inspection(const Watched& watched) const;

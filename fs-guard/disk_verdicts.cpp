@@ -58,6 +58,7 @@ DiskMeter::Watched* DiskMeter::answered(const std::string& id, std::uint64_t num
     Watched& watched = found->second;
     watched.walked = true;
     watched.walked_at = ports_.clock.steady_now();
+    watched.walk_took = time_between(walk_began_, watched.walked_at);
     watched.walk_of_shortage = shortage_;
     watched.walk_of_audit = audit;
     return &watched;
@@ -72,8 +73,10 @@ void DiskMeter::on_walked(const std::string& id, std::uint64_t number, std::uint
         watched->agreed_gap = lower_of(watched->agreed_gap, ledger_.gap());
         watched->is_doubted =
             (!result->is_complete && !result->is_too_large) || unexplained(*watched) >= step(*watched);
+        answer_asked(*watched);
         judge(id);
     } else if (watched != nullptr) {
+        let_fit(*watched);
         log_unmetered(id, result.error());
     }
     if (!watched_.empty())
@@ -89,8 +92,10 @@ void DiskMeter::on_inspected(const std::string& id, std::uint64_t number, std::u
         take_size(id, *watched);
         take_inspection(*watched, *result, began);
         begin_audit(*watched);
+        answer_asked(*watched);
         judge(id);
     } else if (watched != nullptr) {
+        let_fit(*watched);
         watched->inspection_of_shortage = shortage_;
         watched->is_doubted = false;
         log_unmetered(id, result.error());
@@ -218,8 +223,9 @@ void DiskMeter::judge(const std::string& id) {
 }
 
 void DiskMeter::report(const std::string& id, DiskExcess why) {
-    const auto node = watched_.extract(id);
-    const Watched& watched = node.mapped();
+    auto node = watched_.extract(id);
+    Watched& watched = node.mapped();
+    let_fit(watched);
     const bool began_over = watched.allowed_bytes > watched.limit_bytes;
     const bool is_relapse = why == DiskExcess::too_large || (why == DiskExcess::limit && began_over);
     const auto pause = is_relapse ? note_relapse(id, why) : base::Millis{0};

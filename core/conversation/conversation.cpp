@@ -7,6 +7,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/conversation/committed_reply.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/log_shares.hpp"
@@ -133,8 +134,8 @@ Result<void> Conversation::check_open() const {
 
 Result<void> Conversation::check_place() {
     // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
-    if (context_.sandboxes.is_ending(record_.sandbox_id))
-        perform(machine_.sandbox_ending());
+    if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
+        perform(machine_.sandbox_ending(*end));
     const sandbox::Demand demand{sandbox_record_.limits, sandbox_record_.holder};
     return machine_.sandbox_living() ? Result<void>() : owner_.admission().has_place(demand);
 }
@@ -435,10 +436,7 @@ void Conversation::run(const action::CloseTurn&) {
 void Conversation::run(const action::EndLeases& end) {
     if (end.code == "sandbox_failed")
         return leases_.end(end.scope, refused_start(end.code, end.detail));
-    const Errc code = end.code == "conversation_ended" ? Errc::conversation_ended
-                      : end.code == "server_shutdown"  ? Errc::shutting_down
-                                                       : Errc::sandbox_gone;
-    leases_.end(end.scope, Error(code, end.detail));
+    leases_.end(end.scope, end_error(end.code, end.detail));
 }
 
 void Conversation::run(const action::ArmLeaseGrace&) {

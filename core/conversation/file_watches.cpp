@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/reader_list.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -142,7 +143,7 @@ void WatchedSandbox::on_status(sandbox::Status status) {
     if (status != sandbox::Status::frozen)
         stop();
     if (status != sandbox::Status::frozen && at_end_ == FileWatches::AtEnd::ends)
-        return tell(ended(Error(Errc::sandbox_gone, "the sandbox has ended")));
+        return tell(ended(end_of_generation(sandboxes_, id_)));
     for (FileWatch* const reader : readers_)
         reader->paused();
     readers_.wake_all();

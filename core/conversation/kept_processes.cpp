@@ -7,6 +7,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/conversation/committed_reply.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
@@ -63,7 +64,8 @@ void KeptProcesses::launch(Entry& entry) {
     if (operations == nullptr) {
         context_.timers.defer([self = self_, number] {
             if (*self != nullptr)
-                (*self)->on_launched(number, Error(Errc::sandbox_gone, "the sandbox has ended"));
+                (*self)->on_launched(number, end_of_generation((*self)->context_.sandboxes,
+                                                               (*self)->conversation_.sandbox_id));
         });
         return;
     }

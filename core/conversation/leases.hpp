@@ -43,8 +43,8 @@ class Lease {
     /// Why it is over before its release. Precondition: it is not held.
     const base::Error& why() const noexcept { return state_->why; }
     /// `ended` is called once, from the loop, if the lease is over before its release. Errors: sandbox_gone,
-    /// conversation_ended, shutting_down with the member `begun`. Set it when the lease comes: what ended
-    /// before is not told again.
+    /// disk_full where the generation ended for its disk, conversation_ended, shutting_down with the member
+    /// `begun`. Set it when the lease comes: what ended before is not told again.
     void on_end(std::function<void(const base::Error&)> ended) { state_->ended = std::move(ended); }
 
   private:

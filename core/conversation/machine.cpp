@@ -213,7 +213,7 @@ void Machine::start_if_wanted(Actions& out) {
         begin_borrowed_start(out);
 }
 
-Actions Machine::sandbox_ending() {
+Actions Machine::sandbox_ending(const sandbox::Exit& exit) {
     Actions out;
     const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
     if (is_there && turn_ == Turn::none) {
@@ -221,7 +221,7 @@ Actions Machine::sandbox_ending() {
         agent_ = Agent::none;
         planned_ = PauseReason::none;
         planned_text_.clear();
-        leases_.end(out, {action::LeaseScope::held, "paused", "the sandbox is being ended"});
+        leases_.end(out, {action::LeaseScope::held, error_code_of(exit.exit_class), exit.detail});
         leases_.disarm_grace(out);
     }
     return out;

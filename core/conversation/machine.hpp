@@ -31,8 +31,8 @@ class Machine {
     Actions sandbox_started();
     /// `code`: of the error that a waiting turn ends with; agent_failed or sandbox_failed.
     Actions sandbox_start_failed(std::string detail, std::string code = "sandbox_failed");
-    /// It will exit, for a reason of its own: no turn may begin in it.
-    Actions sandbox_ending();
+    /// It will exit so, for a reason of its own: no turn may begin in it.
+    Actions sandbox_ending(const sandbox::Exit& exit);
     Actions sandbox_exited(const sandbox::Exit& exit);
     Actions agent_started();
     /// `code`: of the error that a waiting turn ends with.

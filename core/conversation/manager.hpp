@@ -16,6 +16,7 @@
 
 #include "core/conversation/admission.hpp"
 #include "core/conversation/conversation.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/conversation/eviction.hpp"
 #include "core/conversation/expiry.hpp"
 #include "core/conversation/file_watches.hpp"
@@ -105,8 +106,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void resume(const std::string& id, Reply<View> reply);
     /// A lease on the living generation of a sandbox, with a conversation or without; one that a conversation
     /// owns is started or thawed for it (README.md). `reply` once, from the loop. Errors: not_found,
-    /// conversation_ended, conversation_starting, sandbox_failed, sandbox_gone, capacity, storage_failed,
-    /// shutting_down.
+    /// conversation_ended, conversation_starting, sandbox_failed, sandbox_gone, disk_full, capacity,
+    /// storage_failed, shutting_down.
     void lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply);
     /// The user of a sandbox, with a conversation, which is loaded for it, or without. `reply` once, possibly
     /// from inside the call. Errors: not_found, storage_failed.
@@ -126,6 +127,15 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// nothing living. Null where none is up. Of a frozen one nothing is answered.
     sandbox::Operations* operations_of_living(const std::string& sandbox_id) {
         return context_.sandboxes.operations(sandbox_id);
+    }
+    /// Why operations() of a held lease are none.
+    base::Error end_of(const Lease& lease) const {
+        return end_of_generation(context_.sandboxes, lease.sandbox_id());
+    }
+    /// Whether so many more bytes fit into the workspace of a living generation now; 0: whether it is within
+    /// its limit. `reply` once, from the loop, after a measurement where that is in doubt. Errors: disk_full.
+    void check_room(const std::string& sandbox_id, std::uint64_t bytes, Reply<void> reply) {
+        context_.sandboxes.check_room(sandbox_id, bytes, std::move(reply));
     }
 
     /// What the preview of a sandbox goes by now; with what was changed last once that is committed. Errors:

@@ -7,6 +7,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/conversation/committed_reply.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/preview_ports.hpp"
 #include "core/conversation/store.hpp"
@@ -167,7 +168,8 @@ void StandaloneSandboxes::arm_time_to_live(const sandbox::Record& record) {
     const base::Millis left =
         std::chrono::seconds(record.ttl_seconds) - context_.ages.age_of(record.created_at);
     own_[record.id] = context_.timers.arm(std::max(left, base::Millis{0}), [this, id = record.id] {
-        remove(id, [](const base::Result<void>&) {});
+        remove(
+            id, [](const base::Result<void>&) {}, "the sandbox's time to live is over");
     });
 }
 
@@ -366,14 +368,14 @@ void StandaloneSandboxes::remove_starting(const std::string& id, Reply<void> rep
     context_.sandboxes.remove(id, [reply] { reply(base::Result<void>()); });
 }
 
-void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
+void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply, std::string why) {
     const sandbox::Record* const own = find(id);
     if (own == nullptr)
-        return refuse_foreign(id, [reply](const Error& why) { reply(why); });
+        return refuse_foreign(id, [reply](const Error& error) { reply(error); });
     if (own->user_id)
         context_.sandboxes.leave_log(id, *own->user_id);
     context_.timers.cancel(own_.extract(id).mapped());
-    end_leases(id, Error(Errc::sandbox_gone, "the sandbox was deleted"));
+    end_leases(id, Error(Errc::sandbox_gone, std::move(why)));
     uncount(own->user_id);
     auto is_gone = std::make_shared<bool>(false);
     auto answered = [this, record = *own, reply, is_gone]() mutable {
@@ -401,7 +403,7 @@ void StandaloneSandboxes::lease(const std::string& id, LeaseUse use, LeaseReply 
     if (find(id) == nullptr)
         return refuse(no_sandbox());
     if (context_.sandboxes.channel(id) == nullptr)
-        return refuse(Error(Errc::sandbox_gone, "the sandbox has ended"));
+        return refuse(end_of_generation(context_.sandboxes, id));
     auto& book = leases_.try_emplace(id, context_.timers, [](LeaseUse) {}).first->second;
     book.add(id, use, std::move(reply));
     book.grant();
@@ -414,7 +416,7 @@ void StandaloneSandboxes::end_leases(const std::string& id, const Error& why) {
 }
 
 void StandaloneSandboxes::on_exit(const std::string& id, const sandbox::Exit& exit) {
-    end_leases(id, Error(Errc::sandbox_gone, exit.detail));
+    end_leases(id, end_error(error_code_of(exit.exit_class), exit.detail));
 }
 
 void StandaloneSandboxes::server_stops() {

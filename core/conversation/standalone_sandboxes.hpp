@@ -35,7 +35,8 @@ class StandaloneSandboxes {
     /// conversation; invalid_field for what only a start sets; capacity; host_unsupported where the kernel
     /// refuses the limits, which then stay as they were; storage_failed.
     void patch(const std::string& id, const SandboxPatch& patch, Reply<SandboxView> reply);
-    void remove(const std::string& id, Reply<void> reply);
+    /// `why` is told to those who work in it.
+    void remove(const std::string& id, Reply<void> reply, std::string why = "the sandbox was deleted");
     /// Those of a user that a create is still to answer: no list has them.
     std::vector<std::string> starting_of(const std::string& user_id) const;
     /// Ends the start of one of these: its create is answered with sandbox_gone. `reply` once it is removed.

@@ -19,8 +19,8 @@ void Conversation::wake(const Reply<void>& reply) {
     if (machine_.status() == Status::error)
         return refuse_it(
             Error(Errc::sandbox_failed, "the sandbox could not be started; a message tries again"));
-    if (context_.sandboxes.is_ending(record_.sandbox_id))
-        perform(machine_.sandbox_ending());
+    if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
+        perform(machine_.sandbox_ending(*end));
     // The next generation would be started later, when there may be no room without an eviction.
     if (machine_.sandbox_is_stopping())
         return refuse_it(

@@ -213,6 +213,8 @@ class Manager {
     bool is_crowded(const std::string& id) const;
     /// True from when a generation that was ready is being ended until it is gone.
     bool is_ending(const std::string& id) const;
+    /// How the generation ends or has just ended, where is_ending(); but for the code.
+    std::optional<Exit> known_end(const std::string& id) const;
 
     /// Null for one that is being removed.
     const Record* find(const std::string& id) const;
@@ -232,6 +234,8 @@ class Manager {
     Usage usage(const std::string& id) const;
     /// As last measured; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
+    /// As DiskGuard::check_room().
+    void check_room(const std::string& id, std::uint64_t bytes, std::function<void(base::Result<void>)> done);
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     /// A connection to a port inside a sandbox that is ready and not frozen. Errors: those of

@@ -168,6 +168,10 @@ bool Manager::is_ending(const std::string& id) const {
            phase == Phase::killing || phase == Phase::dead;
 }
 
+std::optional<Exit> Manager::known_end(const std::string& id) const {
+    return is_ending(id) ? std::optional(lookup(id)->generation->machine.exit()) : std::nullopt;
+}
+
 Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
     constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
     Exit exit;
@@ -224,6 +228,10 @@ std::optional<std::uint32_t> Manager::memory_limit_mb(const std::string& id) con
 
 std::optional<DiskUsage> Manager::disk_usage(const std::string& id) const {
     return ports_.disk.usage(id);
+}
+
+void Manager::check_room(const std::string& id, std::uint64_t bytes, std::function<void(Result<void>)> done) {
+    ports_.disk.check_room(id, bytes, std::move(done));
 }
 
 }  // namespace atl::sandbox

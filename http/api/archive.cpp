@@ -111,7 +111,7 @@ std::vector<Route> archive_routes(Api& api) {
                      {200, "Progress, then the numbers.", "FileStream", k_event_stream_type}};
     put.errors =
         file_errors({Errc::invalid_archive, Errc::is_directory, Errc::already_exists, Errc::file_changed,
-                     Errc::disk_full, Errc::directory_not_empty, Errc::unsupported_media_type});
+                     Errc::directory_not_empty, Errc::unsupported_media_type});
     routes.push_back(std::move(put));
     return routes;
 }

@@ -25,7 +25,7 @@ ExecRun::ExecRun(std::unique_ptr<conversation::Lease> lease, sandbox::Operations
       input_share_(std::move(form.input_share)),
       feeds_(form.spec.stdin_kind == sandbox::RunSpec::Stdin::pipe) {
     if (lease_)
-        lease_->on_end([this](const Error& why) { finish(why); });
+        cause_.emplace(*lease_, timers_, [this](const Error& why) { finish(why); });
     watch_time(form.spec.timeout + base::k_exec_end_grace);
     run_ = operations.run(form.spec, *this);
 }
@@ -77,13 +77,7 @@ void ExecRun::on_exit(const sandbox::RunExit& exit) {
 void ExecRun::on_failed(const Error& error) {
     run_.reset();
     timers_.cancel(std::exchange(timer_, 0));
-    if (error.code() != Errc::bridge_failed)
-        return finish(error);
-    // The end of the lease says why, if that is what it was.
-    timer_ = timers_.arm(base::k_end_cause_wait, [this, error] {
-        timer_ = 0;
-        finish(error);
-    });
+    cause_->met(error);
 }
 
 // The guest ends a program whose time is over, but tells it behind the output. A reader that is slow holds
@@ -101,6 +95,7 @@ void ExecRun::watch_time(base::Millis left) {
 void ExecRun::finish(base::Result<ExecEnd> end) {
     timers_.cancel(std::exchange(timer_, 0));
     run_.reset();
+    cause_.reset();
     lease_.reset();
     drop_input();
     if (end_)

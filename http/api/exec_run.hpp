@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/base/clock.hpp"
-#include "core/conversation/leases.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/api/exec_form.hpp"
 
@@ -68,6 +68,7 @@ class ExecRun final : private sandbox::RunObserver {
     void finish(base::Result<ExecEnd> end);
 
     std::unique_ptr<conversation::Lease> lease_;
+    std::optional<conversation::EndCause> cause_;  // as long as the lease
     ExecSink& sink_;
     const base::Clock& clock_;
     base::Timers& timers_;

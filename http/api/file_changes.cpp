@@ -1,4 +1,6 @@
 // Routes that change files of a sandbox: PUT, DELETE, and what a POST names. The guest does all of it.
+#include <charconv>
+
 #include "core/plain/operation_limits.hpp"
 #include "http/api/api.hpp"
 #include "http/api/event_stream.hpp"
@@ -39,6 +41,23 @@ Result<void> check_put(const Request& request) {
     return check_change_conditions(request);
 }
 
+bool is_in_place(const RequestContext& context) {
+    const std::string* const asked = context.query_value("inplace");
+    return asked != nullptr && *asked == "1";
+}
+
+/// The bytes that a PUT adds to the workspace before anything goes: the old file stays until all of the new
+/// one is there. None where nobody knows: the old content goes first, or the body has no length.
+std::optional<std::uint64_t> growth_of(const RequestContext& context) {
+    const std::string_view length = context.request.header("Content-Length");
+    std::uint64_t bytes = 0;
+    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
+    if (is_in_place(context) || length.empty() || error != std::errc() ||
+        end != length.data() + length.size())
+        return std::nullopt;
+    return bytes;
+}
+
 Result<FileMembers> put_members(const RequestContext& context) {
     const Request& request = context.request;
     if (const auto checked = check_put(request); checked.has_error())
@@ -50,7 +69,7 @@ Result<FileMembers> put_members(const RequestContext& context) {
     if (in_place != nullptr && *in_place != "0" && *in_place != "1")
         return Error(Errc::invalid_field, "The query parameter `inplace` must be 0 or 1.");
     FileMembers members("write");
-    members.path(context.param("path")).flag("inplace", in_place != nullptr && *in_place == "1");
+    members.path(context.param("path")).flag("inplace", is_in_place(context));
     if (*mode)
         members.number("mode", **mode);
     members.conditions(request);
@@ -82,13 +101,8 @@ Task<Result<Response>> async_put(Api& api, RequestContext& context) {
     if (members.has_error())
         co_return members.error();
     const sandbox::CallSpec spec = members->spec();
-    auto call = co_await async_call(api, context, *id, spec);
-    if (call.has_error())
-        co_return call.error();
-    const auto sent = co_await (*call)->async_send(*context.body);
-    if (sent.has_error())
-        co_return sent.error();
-    const auto json = co_await (*call)->async_reply();
+    const std::optional<std::uint64_t> growth_bytes = growth_of(context);
+    const auto json = co_await async_upload(api, context, *id, spec, growth_bytes);
     if (json.has_error())
         co_return json.error();
     co_return entry_answer(*json);
@@ -190,7 +204,7 @@ Route put_route(Api& api) {
     put.headers = {{"If-Match", "ETags: 412 unless the file is there and has one of them."},
                    {"If-None-Match", "`*`: 412 if there is a file already; or ETags that it must not have."}};
     put.responses = {{201, "The file is new.", "FileEntry"}, {200, "It replaced another.", "FileEntry"}};
-    put.errors = file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed, Errc::disk_full,
+    put.errors = file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed,
                               Errc::precondition_failed, Errc::unsupported_media_type});
     return put;
 }
@@ -224,9 +238,8 @@ std::vector<Route> file_change_routes(Api& api) {
     change.query = {k_named_parameter};
     change.headers = {{"If-Match", "Of a move or a copy: 412 unless what is moved has one of these ETags."},
                       {"If-None-Match", "Of a move or a copy: 412 if what is moved has one of these ETags."}};
-    change.errors =
-        file_errors({Errc::precondition_failed, Errc::already_exists, Errc::is_directory, Errc::not_a_file,
-                     Errc::file_changed, Errc::directory_not_empty, Errc::disk_full});
+    change.errors = file_errors({Errc::precondition_failed, Errc::already_exists, Errc::is_directory,
+                                 Errc::not_a_file, Errc::file_changed, Errc::directory_not_empty});
     routes.push_back(std::move(change));
     return routes;
 }

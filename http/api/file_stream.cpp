@@ -19,8 +19,12 @@ using base::Task;
 class FileStream final : public ProgressStream {
   public:
     FileStream(std::unique_ptr<GuestCall> call, Surroundings around, EventNames names,
-               const ChangeCall& change)
-        : ProgressStream(std::move(call), std::move(around), names), change_(change) {}
+               const ChangeCall& change, Api& api, RequestContext& context, std::string sandbox_id)
+        : ProgressStream(std::move(call), std::move(around), names),
+          change_(change),
+          api_(api),
+          context_(context),
+          sandbox_id_(std::move(sandbox_id)) {}
 
   private:
     Task<> async_fill() override;
@@ -30,6 +34,9 @@ class FileStream final : public ProgressStream {
     void fail(const Error& error);
 
     ChangeCall change_;  // its input is null once that is at its end
+    Api& api_;
+    RequestContext& context_;
+    const std::string sandbox_id_;
     std::unique_ptr<char[]> room_;
     bool is_over_ = false;
 };
@@ -64,8 +71,12 @@ Task<Result<void>> FileStream::async_send_input() {
         const auto more = co_await call_->async_send_some(*change_.input, room);
         if (more.has_error())
             co_return more.error();
-        if (!*more)
-            change_.input = nullptr;
+        if (*more)
+            continue;
+        change_.input = nullptr;
+        const auto ended = co_await async_end_upload(api_, context_, sandbox_id_, *call_);
+        if (ended.has_error())
+            co_return ended.error();
     }
     co_return Result<void>();
 }
@@ -104,8 +115,8 @@ void FileStream::fail(const Error& error) {
         broken_ = error;
 }
 
-Response progress_response(Api& api, std::unique_ptr<GuestCall> call, EventNames names,
-                           const ChangeCall& change) {
+Response progress_response(Api& api, RequestContext& context, const std::string& sandbox_id,
+                           std::unique_ptr<GuestCall> call, EventNames names, const ChangeCall& change) {
     ProgressStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     // Input that is not complete counts for nothing.
     if (change.unattended == Unattended::goes_on && change.input == nullptr)
@@ -116,7 +127,8 @@ Response progress_response(Api& api, std::unique_ptr<GuestCall> call, EventNames
     response.headers.emplace_back("Content-Disposition", content_disposition("attachment", "events"));
     // nginx buffers responses unless told otherwise.
     response.headers.emplace_back("X-Accel-Buffering", "no");
-    response.source = std::make_unique<FileStream>(std::move(call), std::move(around), names, change);
+    response.source = std::make_unique<FileStream>(std::move(call), std::move(around), names, change, api,
+                                                   context, sandbox_id);
     return response;
 }
 
@@ -135,11 +147,14 @@ Task<Result<Response>> async_change_files(Api& api, RequestContext& context, con
     if (call.has_error())
         co_return call.error();
     if (context.accepts() == MediaType::event_stream)
-        co_return progress_response(api, std::move(*call), *names, change);
+        co_return progress_response(api, context, *id, std::move(*call), *names, change);
     if (change.input != nullptr) {
         const auto sent = co_await (*call)->async_send(*change.input);
         if (sent.has_error())
             co_return sent.error();
+        const auto ended = co_await async_end_upload(api, context, *id, **call);
+        if (ended.has_error())
+            co_return ended.error();
     }
     auto waiting =
         change.unattended == Unattended::ends ? (*call)->async_reply_for_client() : (*call)->async_reply();

@@ -33,10 +33,10 @@ Result<void> GuestCall::begin(Api& api, const Start& start) {
     const auto operations = operations_of(api, *lease_);
     if (operations.has_error())
         return operations.error();
-    lease_->on_end([this](const Error& why) {
+    cause_.emplace(*lease_, api.conversations.timers(), [this](const Error& why) {
         call_.reset();
         if (!ended_)
-            on_failed(why);
+            fail(why);
     });
     call_ = start(**operations, *this);
     return {};
@@ -113,9 +113,12 @@ Task<Result<bool>> GuestCall::async_send_some(BodySource& body, std::span<char> 
     }
     if (failure_)
         co_return *failure_;
-    if (call_ && !reply_)
-        call_->end_input();
     co_return false;
+}
+
+void GuestCall::end_input() {
+    if (call_ && !reply_ && !failure_)
+        call_->end_input();
 }
 
 Task<Result<std::string>> GuestCall::async_reply() {
@@ -203,9 +206,61 @@ void GuestCall::on_end() {
 }
 
 void GuestCall::on_failed(const Error& error) {
+    cause_->met(error);
+}
+
+void GuestCall::fail(const Error& error) {
     if (!failure_)
         failure_.emplace(error);
     changed();
+}
+
+namespace {
+
+Task<Result<void>> async_check_room(Api& api, RequestContext& context, const std::string& sandbox_id,
+                                    std::uint64_t bytes) {
+    auto start = [&](conversation::Reply<void> reply) {
+        api.conversations.check_room(sandbox_id, bytes, std::move(reply));
+    };
+    co_return co_await context.async_reply<void>(start);
+}
+
+}  // namespace
+
+Task<Result<std::string>> async_upload(Api& api, RequestContext& context, const std::string& sandbox_id,
+                                       const sandbox::CallSpec& spec,
+                                       std::optional<std::uint64_t> growth_bytes) {
+    auto lease = co_await async_lease(api, context, sandbox_id, conversation::LeaseUse::request);
+    if (lease.has_error())
+        co_return lease.error();
+    if (growth_bytes) {
+        const auto room = co_await async_check_room(api, context, sandbox_id, *growth_bytes);
+        if (room.has_error())
+            co_return room.error();
+    }
+    GuestCall call(context, std::move(*lease));
+    if (const auto begun = call.begin(api, spec); begun.has_error())
+        co_return begun.error();
+    const auto sent = co_await call.async_send(*context.body);
+    if (sent.has_error())
+        co_return sent.error();
+    if (growth_bytes) {
+        call.end_input();
+    } else {
+        const auto ended = co_await async_end_upload(api, context, sandbox_id, call);
+        if (ended.has_error())
+            co_return ended.error();
+    }
+    co_return co_await call.async_reply();
+}
+
+Task<Result<void>> async_end_upload(Api& api, RequestContext& context, const std::string& sandbox_id,
+                                    GuestCall& call) {
+    const auto room = co_await async_check_room(api, context, sandbox_id, 0);
+    if (room.has_error())
+        co_return room.error();
+    call.end_input();
+    co_return Result<void>();
 }
 
 Task<Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& context,

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/conversation/leases.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/sandbox/calls.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/api/api.hpp"
@@ -27,7 +27,8 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     GuestCall(RequestContext& context, Lease lease) : context_(context), lease_(std::move(lease)) {}
     ~GuestCall() override;
 
-    /// Begins the call, in the generation of the lease. Once, first. Errors: sandbox_gone.
+    /// Begins the call, in the generation of the lease. Once, first. Errors: those of
+    /// conversation::end_error().
     base::Result<void> begin(Api& api, const sandbox::CallSpec& spec);
     /// The same for a call that `start` makes, which keeps to the rules of the guest's calls.
     using Start = std::function<std::unique_ptr<sandbox::Call>(sandbox::Operations&, sandbox::CallObserver&)>;
@@ -47,6 +48,8 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     /// The same for the next piece of it, which is read into `room`. False: at its end, or where nobody takes
     /// more.
     base::Task<base::Result<bool>> async_send_some(BodySource& body, std::span<char> room);
+    /// Behind async_send(): the input is complete.
+    void end_input();
     /// True if async_progress() has something to give now.
     bool has_progress() const noexcept { return progress_.has_value(); }
     /// Waits for the reply, the text of an object. Errors: what the guest refuses with; sandbox_failed,
@@ -74,12 +77,14 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     void on_failed(const base::Error& error) override;
     bool is_full() const override;
 
+    void fail(const base::Error& error);
     std::size_t waiting_bytes() const noexcept { return reading_.size() - read_bytes_ + bytes_.size(); }
     base::Task<base::Result<void>> async_change();
     void changed();
 
     RequestContext& context_;
     Lease lease_;
+    std::optional<conversation::EndCause> cause_;  // since begin()
     std::unique_ptr<sandbox::Call> call_;
     std::function<void(std::string_view)> seen_;
     std::function<void(std::string_view)> replied_;
@@ -96,6 +101,19 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     std::size_t read_bytes_ = 0;  // of reading_
     std::string bytes_;           // behind those
 };
+
+/// A call whose input is the body of the request; gives its reply. `growth_bytes`: the bytes by which the
+/// workspace will grow, where they are known: then it is checked before the first of them whether they fit.
+/// Else it is checked behind the last whether the workspace is over its limit, and what was written counts
+/// for nothing where the call does not write in place. Errors: those of async_lease(), GuestCall::begin(),
+/// async_send() and async_reply(); disk_full.
+base::Task<base::Result<std::string>> async_upload(Api& api, RequestContext& context,
+                                                   const std::string& sandbox_id,
+                                                   const sandbox::CallSpec& spec,
+                                                   std::optional<std::uint64_t> growth_bytes);
+/// Ends the input of an upload, unless the workspace is over its limit. Errors: disk_full.
+base::Task<base::Result<void>> async_end_upload(Api& api, RequestContext& context,
+                                                const std::string& sandbox_id, GuestCall& call);
 
 /// Leases the sandbox and begins a call in it. Errors: those of async_lease() and GuestCall::begin().
 base::Task<base::Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& context,

@@ -1,8 +1,9 @@
 #include "http/api/leased_sandbox.hpp"
 
+#include <optional>
 #include <utility>
 
-#include "core/plain/operation_limits.hpp"
+#include "core/conversation/end_cause.hpp"
 
 namespace atl::http {
 
@@ -37,31 +38,19 @@ base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::L
         return lease.why();
     sandbox::Operations* const operations = api.conversations.operations(lease);
     if (operations == nullptr)
-        return base::Error(Errc::sandbox_gone);
+        return api.conversations.end_of(lease);
     return operations;
 }
 
 base::Task<base::Error> async_cause(Api& api, RequestContext& context, conversation::Lease& lease,
                                     base::Error error) {
-    if (error.code() != Errc::bridge_failed)
-        co_return error;
-    if (!lease.is_held())
-        co_return lease.why();
-    base::Timers& timers = api.conversations.timers();
-    base::TimerId timer = 0;
+    std::optional<conversation::EndCause> cause;
     auto wait = [&](conversation::Reply<void> reply) {
-        auto once = std::make_shared<conversation::Reply<void>>(std::move(reply));
-        const auto tell = [once](const base::Error& why) {
-            if (const auto told = std::exchange(*once, nullptr))
-                told(why);
-        };
-        lease.on_end(tell);
-        timer = timers.arm(base::k_end_cause_wait, [tell, error] { tell(error); });
+        cause.emplace(lease, api.conversations.timers(), std::move(reply));
+        cause->met(error);
     };
-    const auto cause = co_await context.async_reply<void>(wait);
-    timers.cancel(timer);
-    lease.on_end(nullptr);
-    co_return cause.error();
+    const auto known = co_await context.async_reply<void>(wait);
+    co_return known.error();
 }
 
 base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext& context, std::string id,
@@ -81,10 +70,10 @@ base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext
 }
 
 std::vector<Errc> lease_errors(std::initializer_list<Errc> more) {
-    std::vector<Errc> errors{Errc::not_found,         Errc::conversation_ended, Errc::conversation_starting,
-                             Errc::sandbox_failed,    Errc::sandbox_gone,       Errc::capacity,
-                             Errc::storage_failed,    Errc::shutting_down,      Errc::bridge_failed,
-                             Errc::deadline_exceeded, Errc::user_share};
+    std::vector<Errc> errors{
+        Errc::not_found,     Errc::conversation_ended, Errc::conversation_starting, Errc::sandbox_failed,
+        Errc::sandbox_gone,  Errc::disk_full,          Errc::capacity,              Errc::storage_failed,
+        Errc::shutting_down, Errc::bridge_failed,      Errc::deadline_exceeded,     Errc::user_share};
     errors.insert(errors.end(), more);
     return errors;
 }

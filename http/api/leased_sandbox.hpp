@@ -23,11 +23,11 @@ base::Task<base::Result<std::unique_ptr<conversation::Lease>>> async_lease(Api& 
 base::Task<base::Result<base::ShareHolder>> async_holder(Api& api, RequestContext& context,
                                                          const std::string& sandbox_id);
 
-/// The operations under `lease`, for use before the next wait. Errors: sandbox_gone, those that end a lease.
+/// The operations under `lease`, for use before the next wait. Errors: those of conversation::end_error().
 base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease);
 
-/// The error that the client sees of `error`, met under `lease`: of a connection to the guest that broke,
-/// what ended the sandbox, which is known a moment later. Takes the lease's on_end() for itself.
+/// The error that the client sees of `error`, met under `lease` (conversation::EndCause, which takes the
+/// lease's on_end() for itself).
 base::Task<base::Error> async_cause(Api& api, RequestContext& context, conversation::Lease& lease,
                                     base::Error error);
 

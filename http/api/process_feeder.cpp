@@ -9,14 +9,14 @@ using base::Error;
 
 ProcessFeeder::ProcessFeeder(std::unique_ptr<conversation::Lease> lease, sandbox::Operations& operations,
                              const std::string& id, base::Timers& timers)
-    : lease_(std::move(lease)), timers_(timers) {
-    lease_->on_end([this](const Error& why) { end(why); });
+    : lease_(std::move(lease)),
+      timers_(timers),
+      cause_(*lease_, timers, [this](const Error& why) { end(why); }) {
     run_ = operations.feed(id, *this);
 }
 
 ProcessFeeder::~ProcessFeeder() {
     timers_.cancel(deadline_);
-    timers_.cancel(cause_);
 }
 
 void ProcessFeeder::ask(std::string_view piece, Reply reply) {
@@ -58,17 +58,10 @@ void ProcessFeeder::on_exit(const sandbox::RunExit&) {
 
 void ProcessFeeder::on_failed(const Error& error) {
     run_.reset();
-    if (error.code() != Errc::bridge_failed)
-        return end(error);
-    // The end of the lease says why, if that is what it was.
-    cause_ = timers_.arm(base::k_end_cause_wait, [this, error] {
-        cause_ = 0;
-        end(error);
-    });
+    cause_.met(error);
 }
 
 void ProcessFeeder::end(Error why) {
-    timers_.cancel(std::exchange(cause_, 0));
     if (end_.has_value())
         end_ = std::move(why);
     run_.reset();

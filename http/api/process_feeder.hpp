@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
-#include "core/conversation/leases.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/sandbox/operations.hpp"
@@ -50,6 +50,7 @@ class ProcessFeeder final : private sandbox::RunObserver {
 
     std::unique_ptr<conversation::Lease> lease_;
     base::Timers& timers_;
+    conversation::EndCause cause_;
     std::unique_ptr<sandbox::Run> run_;
     bool started_ = false;
     base::Result<void> end_;  // an error once nothing can be passed on any more
@@ -57,7 +58,6 @@ class ProcessFeeder final : private sandbox::RunObserver {
     Reply reply_;
     std::function<void()> woken_;
     base::TimerId deadline_ = 0;
-    base::TimerId cause_ = 0;  // while the end of the lease may say why the guest is gone
 };
 
 }  // namespace atl::http

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/execution_limits.hpp"
+#include "core/conversation/end_cause.hpp"
 #include "core/execution/json_depth.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/api/run_command.hpp"
@@ -37,8 +38,7 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
     }
     void cancel() {
         done_ = nullptr;
-        call_.reset();
-        lease_.reset();
+        give_back();
     }
 
   private:
@@ -50,10 +50,10 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
         lease_ = std::move(*lease);
         if (!lease_->is_held())
             return finish(lease_->why());
-        lease_->on_end([this](const Error& why) { finish(why); });
+        cause_.emplace(*lease_, conversations_.timers(), [this](const Error& why) { finish(why); });
         sandbox::Operations* const operations = conversations_.operations(*lease_);
         if (operations == nullptr)
-            return finish(Error(Errc::sandbox_gone, "the sandbox has ended"));
+            return finish(conversations_.end_of(*lease_));
         if (tool_->effect == base::ToolSpec::Effect::runs)
             return run_command(*operations);
         sandbox::CallSpec spec;
@@ -89,7 +89,7 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
         else
             finish(std::move(text_));
     }
-    void on_failed(const Error& error) override { finish(error); }
+    void on_failed(const Error& error) override { cause_->met(error); }
 
     /// The conversation's log hears what the guest says that it changed.
     void tell_changes(std::string_view reply) {
@@ -110,12 +110,14 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
     void finish(Result<std::string> result) {
         const auto done = std::exchange(done_, nullptr);
         const auto self = shared_from_this();
-        conversations_.timers().defer([self] {
-            self->call_.reset();
-            self->lease_.reset();
-        });
+        conversations_.timers().defer([self] { self->give_back(); });
         if (done)
             done(std::move(result));
+    }
+    void give_back() {
+        call_.reset();
+        cause_.reset();
+        lease_.reset();
     }
 
     conversation::Manager& conversations_;
@@ -125,6 +127,7 @@ class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
     const base::ToolSpec* tool_ = nullptr;
     std::string args_;
     std::unique_ptr<conversation::Lease> lease_;
+    std::optional<conversation::EndCause> cause_;  // as long as the lease
     std::unique_ptr<sandbox::Call> call_;
     std::string text_;
     bool is_too_long_ = false;

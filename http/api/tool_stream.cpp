@@ -42,7 +42,7 @@ std::string ToolStream::result_frame(const Names& names, std::string_view result
 
 bool ToolStream::means_lost_sandbox(Errc code) noexcept {
     return code == Errc::not_found || code == Errc::conversation_ended || code == Errc::sandbox_gone ||
-           code == Errc::bridge_failed || code == Errc::deadline_exceeded;
+           code == Errc::disk_full || code == Errc::bridge_failed || code == Errc::deadline_exceeded;
 }
 
 Task<> ToolStream::async_fill() {
@@ -116,7 +116,7 @@ void ToolStream::begin_result() {
 void ToolStream::end_without_reply(const Error& error) {
     phase_ = Phase::over;
     if (means_lost_sandbox(error.code()))
-        waiting_ += result_frame(tool_, unavailable_);
+        waiting_ += result_frame(tool_, unavailable_(error));
     else
         add_error(error);
 }

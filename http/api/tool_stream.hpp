@@ -20,8 +20,9 @@ class ToolStream final : public ProgressStream {
         EventNames events = EventNames::none;
     };
 
-    /// `unavailable`, the text of an object, is the result if the sandbox is lost before the reply.
-    ToolStream(std::unique_ptr<GuestCall> call, Names names, Surroundings around, std::string unavailable)
+    /// The result if the sandbox is lost before the reply: the text of an object, which says why.
+    using Unavailable = std::function<std::string(const base::Error& why)>;
+    ToolStream(std::unique_ptr<GuestCall> call, Names names, Surroundings around, Unavailable unavailable)
         : ProgressStream(std::move(call), std::move(around), names.events),
           tool_(std::move(names)),
           unavailable_(std::move(unavailable)) {}
@@ -43,7 +44,7 @@ class ToolStream final : public ProgressStream {
     void end_without_reply(const base::Error& error);
 
     Names tool_;
-    std::string unavailable_;
+    Unavailable unavailable_;
     Phase phase_ = Phase::begin;
     std::optional<ResultFrame> result_;
 };

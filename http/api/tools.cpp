@@ -135,9 +135,10 @@ Response kept_from_browsers(Response response) {
     return response;
 }
 
-/// Whether the sandbox is there for this client, but could not be started, or not yet.
+/// Whether the sandbox is there for this client, but could not be started, or not yet, or just ended.
 bool is_unready(Errc code) {
-    return code == Errc::sandbox_failed || code == Errc::conversation_starting;
+    return code == Errc::sandbox_failed || code == Errc::conversation_starting || code == Errc::disk_full ||
+           code == Errc::sandbox_gone;
 }
 
 /// The answer that the client wants, of a call whose result object is known at once.
@@ -276,7 +277,10 @@ Response stream_response(Api& api, std::unique_ptr<GuestCall> call, const std::s
     names.events = form.names;
     // nginx buffers responses unless told otherwise.
     response.headers.emplace_back("X-Accel-Buffering", "no");
-    std::string unavailable = unavailable_json(form);
+    ToolForm asked;
+    asked.sandbox_id = form.sandbox_id;
+    asked.context = form.context;
+    auto unavailable = [asked = std::move(asked)](const Error& why) { return unavailable_json(asked, &why); };
     response.source = std::make_unique<ToolStream>(std::move(call), std::move(names), std::move(around),
                                                    std::move(unavailable));
     return kept_from_browsers(std::move(response));
@@ -325,8 +329,10 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
     // What has begun to write is told to the log also if nobody reads the answer.
     auto waiting = changes_files(name) ? (*call)->async_reply() : (*call)->async_reply_for_client();
     const auto reply = co_await std::move(waiting);
-    if (reply.has_error() && ToolStream::means_lost_sandbox(reply.error().code()))
-        co_return without_sandbox(context, name, *form);
+    if (reply.has_error() && ToolStream::means_lost_sandbox(reply.error().code())) {
+        const Error why = reply.error();
+        co_return known_result(context, name, *form, unavailable_json(*form, &why));
+    }
     if (reply.has_error())
         co_return reply.error();
     Response response;

@@ -147,6 +147,15 @@ test('files are listed over all pages, described, made, moved, copied, removed, 
     });
 });
 
+test('a watch that is refused for a moment is tried again, one that is refused for a full disk is not', async () => {
+    let asked = 0;
+    const answer = ({ response }) => (++asked === 1 ? refuse(response, 503, 'capacity', { 'Retry-After': '0' }) : refuse(response, 507, 'disk_full'));
+    await withStub({ answers: { [`GET ${ROOT}/watch`]: answer } }, async ({ files }) => {
+        assert.equal((await errorOf(all(files.watch()))).code, 'disk_full');
+        assert.equal(asked, 2);
+    });
+});
+
 test('a watch goes on after a connection that broke, and says so with a rescan', async () => {
     let opened = 0;
     const change = () => ({ type: 'changes', changes: [{ change: 'created', path: `f${++opened}`, directory: false }] });

@@ -490,6 +490,59 @@ TEST_CASE("The server's memory does not grow with a file", "[full][serial]") {
     CHECK(lab.run("stat -c %s big") == std::to_string(bytes) + "\n");
 }
 
+// A disk limit is measured, or walled; the client sees no difference.
+TEST_CASE("An upload beyond the disk limit is refused and one that fits is taken; the conversation goes on") {
+    FilesLab lab;
+    constexpr std::size_t k_mb = 1024UL * 1024;
+    lab.api.call(200, "PATCH", "/v1/conversations/" + lab.id, R"({"limits":{"diskMb":64}})");
+    lab.run("head -c 31457280 /dev/zero > a");
+    const std::string bytes(50 * k_mb, 'x');
+    const auto refused = lab.put("b", bytes);
+    INFO(refused.body);
+    CHECK(refused.status == 507);
+    CHECK(code_of(refused) == "disk_full");
+    CHECK(Json::parse(refused.body)["detail"].get<std::string>().find("disk limit of 64 MB") !=
+          std::string::npos);
+    // Nothing of it was there, and nothing has ended.
+    CHECK(lab.api.get(lab.id)["generation"] == 1);
+    CHECK(lab.run("echo still; ls -A") == "still\na\n");
+    CHECK(lab.put("b", std::string_view(bytes).substr(0, 20 * k_mb)).status == 201);
+    lab.run("rm a");
+    CHECK(lab.put("b", std::string_view(bytes).substr(0, 30 * k_mb)).status == 200);
+}
+
+TEST_CASE("An upload without a length, or an archive, that goes over the disk limit is told so") {
+    FilesLab lab;
+    constexpr std::size_t k_mb = 1024UL * 1024;
+    const std::string other = lab.api.create()["sandboxId"];
+    lab.api.call(200, "PATCH", "/v1/conversations/" + lab.id, R"({"limits":{"diskMb":64}})");
+    lab.run("head -c 31457280 /dev/zero > a");
+    const std::string bytes(50 * k_mb, 'x');
+    std::string chunked;
+    for (std::size_t at = 0; at < bytes.size(); at += k_mb)
+        chunked.append("100000\r\n").append(bytes, at, k_mb).append("\r\n");
+    const auto sent = lab.client.request("PUT", "/v1/sandboxes/" + other + "/files/b", bytes,
+                                         {{"Content-Type", "application/octet-stream"}});
+    REQUIRE(sent.status == 201);  // the control: it is the limit that counts
+    const auto packed = lab.client.request("GET", "/v1/sandboxes/" + other + "/archive");
+    const auto unpacked = lab.client.request("PUT", "/v1/sandboxes/" + lab.sandbox_id + "/archive",
+                                             packed.body, {{"Content-Type", "application/x-tar"}});
+    INFO(unpacked.body);
+    CHECK(unpacked.status == 507);
+    CHECK(code_of(unpacked) == "disk_full");
+    // What was unpacked is there; the sandbox may be ended for it just now.
+    CHECK(eventually([&lab] { return lab.run("rm -f b; ls") == "a\n"; }));
+    HttpClient put = lab.api.connect();
+    put.connect();
+    put.send_raw("PUT " + lab.url("b") + " HTTP/1.1\r\nHost: " + lab.server.address() + "\r\nX-API-Key: " +
+                 lab.server.key() + "\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked + "0\r\n\r\n");
+    const auto streamed = put.read_response();
+    INFO(streamed.body);
+    CHECK(streamed.status == 507);
+    CHECK(code_of(streamed) == "disk_full");
+    CHECK(eventually([&lab] { return lab.run("echo still; ls") == "still\na\n"; }));
+}
+
 TEST_CASE("A disk that is full in the middle of a PUT keeps the old file", "[quota]") {
     FilesLab lab;
     if (lab.conversation["enforcement"]["disk"] != "quota")

@@ -374,7 +374,10 @@ TEST_CASE("A sandbox that ends in the middle of a call is the result SANDBOX_UNA
         INFO(answer.body);
         REQUIRE(answer.status == 200);
         const bool is_stream = accept == std::string("text/event-stream");
-        CHECK((is_stream ? frames(answer.body).back()["result"] : Json::parse(answer.body)) == k_unavailable);
+        const Json result = is_stream ? frames(answer.body).back()["result"] : Json::parse(answer.body);
+        CHECK(result["technicalDetails"]["errorCode"] == "SANDBOX_UNAVAILABLE");
+        CHECK(result["technicalDetails"]["error"] ==
+              "The sandbox is not available now: the conversation was paused");
     }
 }
 

@@ -287,7 +287,7 @@ class FakeChannel final : public sandbox::Channel {
 template <class Operation>
 struct FailingOperation : Operation {
     FailingOperation(FakeWorld& world, std::function<void(const Error&)> fail) {
-        world.later([alive = std::weak_ptr(alive), fail = std::move(fail)] {
+        world.reply([alive = std::weak_ptr(alive), fail = std::move(fail)] {
             if (alive.lock())
                 fail(Error(Errc::bridge_failed, "a fake runs nothing"));
         });
@@ -316,7 +316,7 @@ struct FakeQuestion final : sandbox::Question {
         : FakeQuestion(world, answer, Error(Errc::bridge_failed, "a fake runs nothing")) {}
     template <class Answer, class Result>
     FakeQuestion(FakeWorld& world, Answer answer, Result result) {
-        world.later([alive = std::weak_ptr(alive), answer = std::move(answer), result = std::move(result)] {
+        world.reply([alive = std::weak_ptr(alive), answer = std::move(answer), result = std::move(result)] {
             if (alive.lock())
                 answer(result);
         });
@@ -382,10 +382,9 @@ class FakeOperations final : public sandbox::Operations {
     }
 
   private:
-    template <class Operation, class Observer>
-    std::unique_ptr<Operation> failing(Observer& observer) {
-        return std::make_unique<Operation>(world_,
-                                           [&observer](const Error& error) { observer.on_failed(error); });
+    template <class Fake, class Observer>
+    std::unique_ptr<Fake> failing(Observer& observer) {
+        return std::make_unique<Fake>(world_, [&observer](const Error& error) { observer.on_failed(error); });
     }
 
     FakeWorld& world_;
@@ -553,14 +552,14 @@ Result<std::filesystem::path> FakeWorld::provision(const std::string& sandbox_id
 void FakeWorld::watch(const std::string& sandbox_id, const base::ShareHolder&, std::uint32_t limit_mb,
                       std::function<void(sandbox::Exit)> on_excess,
                       std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
-    require(watched.insert(sandbox_id).second, "a workspace is watched twice");
+    require(watched.emplace(sandbox_id, std::move(on_excess)).second, "a workspace is watched twice");
     if (!chance(failure_per_mille))
         return;
-    later([this, sandbox_id, limit_mb, on_excess = std::move(on_excess), on_warning = std::move(on_warning)] {
+    later([this, sandbox_id, limit_mb, on_warning = std::move(on_warning)] {
         if (!watched.contains(sandbox_id))
             return;
         on_warning(limit_mb, limit_mb);
-        on_excess({sandbox::ExitClass::disk_limit, 9, "injected"});
+        exceed_disk(sandbox_id, "injected");
     });
 }
 

@@ -226,6 +226,11 @@ struct FakeWorld : sandbox::Launcher,
     std::size_t pick(std::size_t count) { return static_cast<std::size_t>(random() % count); }
     /// Something that a port does later.
     void later(std::function<void()> completion) { pending.push_back(std::move(completion)); }
+    /// What a guest says later to something that it was asked.
+    void reply(std::function<void()> completion) {
+        ++operations;
+        later(std::move(completion));
+    }
     /// Runs one pending completion, whichever; false if there is none.
     bool run_pending();
     /// The server is gone: drops all callbacks. The kernel kills every process except stuck ones.
@@ -279,6 +284,12 @@ struct FakeWorld : sandbox::Launcher,
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
         return watched.contains(sandbox_id) ? disk_used : std::nullopt;
     }
+    void check_room(const std::string&, std::uint64_t bytes,
+                    std::function<void(base::Result<void>)> done) override {
+        later([done = std::move(done), room = disk_room ? disk_room(bytes) : base::Result<void>()] {
+            done(room);
+        });
+    }
     // Channels
     std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
                                            const sandbox::Process& process) override;
@@ -297,6 +308,11 @@ struct FakeWorld : sandbox::Launcher,
     void change_facts();
     /// The node's store has the uid of each workspace of a sandbox that is there.
     void check_facts(const std::function<bool(const std::string& sandbox_id)>& is_there) const;
+    /// A watched workspace is found over its limit.
+    void exceed_disk(const std::string& sandbox_id, std::string detail) {
+        const auto on_excess = watched.at(sandbox_id);
+        on_excess({sandbox::ExitClass::disk_limit, 9, std::move(detail)});
+    }
     void find_leftovers();
     bool has_files(std::uint32_t host_uid) const;
     void comes_loose(const std::shared_ptr<FakeProcessState>& process);
@@ -311,14 +327,16 @@ struct FakeWorld : sandbox::Launcher,
     std::uint64_t oom_kills = 0;         // in every group, which nobody is told of
     /// How a guest answers the start of a process; empty: with a failure.
     std::function<base::Result<pid_t>(const sandbox::ProcessSpec&)> start_process;
-    sandbox::Usage used;                          // by every group
-    std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
+    sandbox::Usage used;                                               // by every group
+    std::optional<sandbox::DiskUsage> disk_used;                       // by every workspace that is measured
+    std::function<base::Result<void>(std::uint64_t bytes)> disk_room;  // empty: everything fits
     bool workspaces_may_be_missing = false;
     base::Result<void> start_allowed;  // by the workspaces' sizes
     bool removals_fail = false;        // of workspaces: they stay where they are
     bool removals_last = false;        // trees stay in the trash
     bool has_freezer = true;
-    std::set<std::string> watched;  // workspaces that are measured
+    std::map<std::string, std::function<void(sandbox::Exit)>> watched;  // workspaces that are measured
+    std::size_t operations = 0;                                         // that were asked of guests
     std::vector<std::function<void()>> pending;
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones

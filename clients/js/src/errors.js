@@ -16,10 +16,10 @@ export class AtollError extends Error {
     }
 }
 
-/** Whether an error may pass: there was no answer, or the server is busy or ill, and waiting frees its budget. */
+/** Whether an error may pass: there was no answer, or the server is busy or ill, and waiting frees its budget. A full disk does not. */
 export function isPassingStatus({ status, budget = null, retryAfter = null }) {
     if (budget !== null && retryAfter === null) return false;
-    return status === 0 || status === 408 || status === 429 || status >= 500;
+    return status === 0 || status === 408 || status === 429 || (status >= 500 && status !== 507);
 }
 
 /** A connection that could not be made or that broke. The request may have reached the server. */

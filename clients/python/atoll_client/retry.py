@@ -20,7 +20,7 @@ MAX_RENEWALS = 3
 # A connection that stood for so long was a success, even if nothing came over it.
 STEADY_S = 10.0
 
-_OVER = ("conversation_ended", "sandbox_gone", "not_found")
+_OVER = ("conversation_ended", "sandbox_gone", "disk_full", "not_found")
 TOKEN_CODES = ("token_expired", "unauthorized", "invalid_token")
 # Refusals with 503 that come before any work. `shutting_down` may end a command that runs.
 _NOT_BEGUN = ("capacity", "too_many_processes")

@@ -341,10 +341,12 @@ class Files(WithStub):
 
     def test_a_watch_goes_on_after_a_cut_and_says_that_changes_may_be_lost(self):
         changes = {"type": "changes", "changes": [{"change": "created", "path": "a", "directory": False}]}
-        rounds = [[{"type": "started"}, changes], [{"type": "started"}, {"type": "stream_closed", "code": "sandbox_gone"}]]
+        rounds = []
         sandbox = self.sandbox({f"GET {BASE}/watch": lambda exchange: exchange.send_events(*rounds.pop(0))})
-        self.assertEqual([event["type"] for event in sandbox.files.watch("src", False)], ["started", "changes", "rescan"])
-        self.assertEqual([request[1] for request in self.stub.requests], 2 * [{"path": "src", "recursive": "0"}])
+        for code in ("sandbox_gone", "disk_full"):
+            rounds = [[{"type": "started"}, changes], [{"type": "started"}, {"type": "stream_closed", "code": code}]]
+            self.assertEqual([event["type"] for event in sandbox.files.watch("src", False)], ["started", "changes", "rescan"])
+        self.assertEqual([request[1] for request in self.stub.requests], 4 * [{"path": "src", "recursive": "0"}])
 
 
 class Tools(WithStub):

@@ -57,6 +57,14 @@ class Disk {
         settle();
     }
     double megabytes(const std::string& id) { return writers[id].bytes / k_mb; }
+    /// What the meter says of so many more bytes.
+    std::optional<DiskMeter::Verdict> excess_of(const std::string& id, std::uint64_t bytes) {
+        std::optional<std::optional<DiskMeter::Verdict>> answer;
+        meter.check_room(id, bytes, [&answer](const auto& excess) { answer.emplace(excess); });
+        while (!answer && (timers.run_deferred() || timers.fire_next())) {
+        }
+        return answer.value();
+    }
 
     test::FakeClock clock;
     test::FakeTimers timers{clock};
@@ -151,6 +159,43 @@ TEST_CASE("disk meter: a neighbour's growth is not held against anyone") {
     CHECK(disk.warnings["small"] == 1);
     // Found innocent again and again, but not for every look.
     CHECK(disk.walks["small"] < 20'000 / 16 + 20);
+}
+
+TEST_CASE("disk meter: where it is in doubt whether bytes fit, a walk tells") {
+    Disk disk;
+    disk.watch("w", 64 * k_mb);
+    disk.run(1s);
+    disk.writers["w"].bytes = 30.0 * k_mb;
+    const int walks = disk.walks["w"];
+    CHECK_FALSE(disk.excess_of("w", 30 * k_mb).has_value());
+    CHECK(disk.walks["w"] == walks);
+    const auto excess = disk.excess_of("w", 50 * k_mb);
+    REQUIRE(excess.has_value());
+    CHECK(excess->used_bytes == 30 * k_mb);
+    // Neither what was removed since then counts, nor what others wrote.
+    disk.writers["w"].bytes = 1.0 * k_mb;
+    CHECK_FALSE(disk.excess_of("w", 50 * k_mb).has_value());
+    disk.others = 500 * k_mb;
+    CHECK_FALSE(disk.excess_of("w", 50 * k_mb).has_value());
+    CHECK(disk.excess_of("w", UINT64_MAX).has_value());
+    CHECK_FALSE(disk.excess_of("w", 0).has_value());
+    // What is not watched fits, or is not watched any more.
+    bool fits = false;
+    disk.meter.check_room("w", 100 * k_mb, [&fits](const auto& excess_now) { fits = !excess_now; });
+    disk.meter.unwatch("w");
+    CHECK_FALSE(disk.excess_of("w", 100 * k_mb).has_value());
+    CHECK(fits);
+}
+
+TEST_CASE("disk meter: who asks again and again whether bytes fit gets half of the time of the walks") {
+    Disk disk;
+    disk.writers["w"] = {60.0 * k_mb, 0, 100ms};
+    disk.watch("w", 64 * k_mb);
+    disk.run(1s);
+    const auto began = disk.clock.steady_now();
+    for (int i = 0; i < 10; ++i)
+        CHECK(disk.excess_of("w", 50 * k_mb).has_value());
+    CHECK(disk.clock.steady_now() - began >= 1900ms);
 }
 
 TEST_CASE("disk meter: the mark is told once until it is left") {
