@@ -38,9 +38,12 @@ void ToolProgressLog::on_progress(std::string_view json) {
     const base::SteadyTime now = conversations_.clock().steady_now();
     if (is_told_ && now - told_at_ < base::k_tool_progress_interval)
         return;
+    std::string message = progress_message(json);
+    if (message.empty())
+        return;
     is_told_ = true;
     told_at_ = now;
-    progress_.message = progress_message(json);
+    progress_.message = std::move(message);
     conversations_.tool_progress(sandbox_id_, progress_);
 }
 
