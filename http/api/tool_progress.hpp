@@ -1,6 +1,6 @@
 // How far a long call of a tool is, in the log of its conversation: the guest's words about it, at most one
-// in k_tool_progress_interval, and then how it ended. A call of which the guest says no more than that it lasts leaves nothing.
-// Not here: the stream of the call itself (tool_stream.hpp), which has every word.
+// in k_tool_progress_interval, and then how it ended. A call of which the guest says no more than that it
+// lasts leaves nothing. Not here: the stream of the call itself (tool_stream.hpp), which has every word.
 #pragma once
 
 #include <string>
