@@ -109,8 +109,10 @@ void DiskMeter::check_room(const std::string& id, std::uint64_t bytes, Room done
 
 /// Whether so many bytes fit beside what the last walk found and what it has grown since then.
 bool DiskMeter::fits(const Watched& watched, std::uint64_t grown_bytes, std::uint64_t bytes) {
-    const std::uint64_t most = watched.allowed_bytes + k_disk_slack_bytes;
     const std::uint64_t used = watched.size->bytes + grown_bytes;
+    // A workspace that was cleaned up is held to its limit again.
+    const std::uint64_t most =
+        (used <= watched.limit_bytes ? watched.limit_bytes : watched.allowed_bytes) + k_disk_slack_bytes;
     return used <= most && bytes <= most - used;
 }
 

@@ -514,33 +514,30 @@ TEST_CASE("An upload beyond the disk limit is refused and one that fits is taken
 TEST_CASE("An upload without a length, or an archive, that goes over the disk limit is told so") {
     FilesLab lab;
     constexpr std::size_t k_mb = 1024UL * 1024;
-    const std::string other = lab.api.create()["sandboxId"];
-    lab.api.call(200, "PATCH", "/v1/conversations/" + lab.id, R"({"limits":{"diskMb":64}})");
-    lab.run("head -c 31457280 /dev/zero > a");
     const std::string bytes(50 * k_mb, 'x');
+    REQUIRE(lab.put("b", bytes).status == 201);  // the control: it is the limit that counts
+    const std::string archive =
+        lab.client.request("GET", "/v1/sandboxes/" + lab.sandbox_id + "/archive").body;
     std::string chunked;
     for (std::size_t at = 0; at < bytes.size(); at += k_mb)
         chunked.append("100000\r\n").append(bytes, at, k_mb).append("\r\n");
-    const auto sent = lab.client.request("PUT", "/v1/sandboxes/" + other + "/files/b", bytes,
-                                         {{"Content-Type", "application/octet-stream"}});
-    REQUIRE(sent.status == 201);  // the control: it is the limit that counts
-    const auto packed = lab.client.request("GET", "/v1/sandboxes/" + other + "/archive");
-    const auto unpacked = lab.client.request("PUT", "/v1/sandboxes/" + lab.sandbox_id + "/archive",
-                                             packed.body, {{"Content-Type", "application/x-tar"}});
-    INFO(unpacked.body);
-    CHECK(unpacked.status == 507);
-    CHECK(code_of(unpacked) == "disk_full");
-    // What was unpacked is there; the sandbox may be ended for it just now.
-    CHECK(eventually([&lab] { return lab.run("rm -f b; ls") == "a\n"; }));
-    HttpClient put = lab.api.connect();
-    put.connect();
-    put.send_raw("PUT " + lab.url("b") + " HTTP/1.1\r\nHost: " + lab.server.address() + "\r\nX-API-Key: " +
-                 lab.server.key() + "\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked + "0\r\n\r\n");
-    const auto streamed = put.read_response();
-    INFO(streamed.body);
-    CHECK(streamed.status == 507);
-    CHECK(code_of(streamed) == "disk_full");
-    CHECK(eventually([&lab] { return lab.run("echo still; ls") == "still\na\n"; }));
+    const std::pair<const char*, std::string> uploads[] = {
+        {"archive", "Content-Length: " + std::to_string(archive.size()) + "\r\n\r\n" + archive},
+        {"files/b", "Transfer-Encoding: chunked\r\n\r\n" + chunked + "0\r\n\r\n"}};
+    for (const auto& [path, sent] : uploads) {
+        const Json made = lab.api.create({{"limits", {{"diskMb", 64}}}});
+        lab.api.message(made["id"], "head -c 31457280 /dev/zero > a");
+        HttpClient put = lab.api.connect();
+        put.send_raw("PUT /v1/sandboxes/" + made["sandboxId"].get<std::string>() + "/" + path +
+                     " HTTP/1.1\r\nHost: " + lab.server.address() + "\r\nX-API-Key: " + lab.server.key() +
+                     "\r\nContent-Type: application/octet-stream\r\n" + sent);
+        const auto answer = put.read_response();
+        INFO(path << ": " << answer.body);
+        CHECK(answer.status == 507);
+        CHECK(code_of(answer) == "disk_full");
+        // The sandbox may be ended for it just now.
+        CHECK(eventually([&] { return lab.api.message(made["id"], "echo still").output == "still\n"; }));
+    }
 }
 
 TEST_CASE("A disk that is full in the middle of a PUT keeps the old file", "[quota]") {
