@@ -132,6 +132,26 @@ class Processes(WithSandbox):
             rest = list(attached)
         self.assertEqual(sum(len(frame.data) for frame in rest), 2)
 
+    def test_output_is_read_by_pages_and_followed_without_a_websocket(self):
+        processes = self.sandbox.processes
+        process = processes.start("seq 60000; printf '\\377' >&2; exit 4")["processId"]
+        proxy = Proxy(self.server.port)
+        self.addCleanup(proxy.close)
+        proxy.cut_after = 200_000
+        with Atoll(proxy.url, api_key=self.server.key) as client:
+            with client.sandbox(self.sandbox.id).processes.follow(process) as followed:
+                frames = list(followed)
+        numbers = b"".join(b"%d\n" % number for number in range(1, 60001))
+        self.assertEqual((output(frames), output(frames, "stderr")), (numbers, b"\xff"))
+        self.assertEqual((frames[-1].type, frames[-1].info["exitCode"]), ("exit", 4))
+        self.assertGreater(proxy.accepted, 1)
+        pages = [processes.output(process)]
+        while pages[-1].exit is None:
+            pages.append(processes.output(process, after=pages[-1].next))
+        self.assertEqual(b"".join(page.stdout_bytes for page in pages), numbers)
+        self.assertEqual(b"".join(page.stderr_bytes for page in pages), b"\xff")
+        self.assertGreater(len(pages), 2)
+
     def test_an_attached_process_goes_on_over_connections_that_are_cut(self):
         proxy = Proxy(self.server.port)
         self.addCleanup(proxy.close)
