@@ -135,7 +135,7 @@ class DiskMeter {
         relapses_.erase(id);
         ledger_.forget(id);
     }
-    /// As of the last walk, also of an earlier watch.
+    /// The size that the last walk found, also the walk of an earlier watch.
     std::optional<std::uint64_t> last_size(const std::string& id) const {
         const auto found = found_.find(id);
         return found == found_.end() ? std::nullopt : std::optional(found->second);

@@ -104,10 +104,10 @@ class Budget {
     Holders holders_;  // those with a share, and no others
 };
 
-/// What a user holds of a budget for one thing, until this is destroyed. The budget outlives it.
+/// The part of a budget that a user holds for one thing, until this is destroyed. The budget outlives it.
 class Share {
   public:
-    /// Of nothing, and takes nothing.
+    /// Holds nothing.
     Share() = default;
     Share(Share&& other) noexcept;
     Share& operator=(Share&& other) noexcept;

@@ -49,9 +49,9 @@ class Admission {
 
     explicit Admission(Ports ports) : ports_(std::move(ports)) {}
 
-    /// Whether a start would go ahead, now or after an eviction. Errors: user_share, capacity, shutting_down.
+    /// Succeeds if a start would go ahead, now or after an eviction. Errors: user_share, capacity, shutting_down.
     base::Result<void> has_place(const sandbox::Demand& demand) const;
-    /// Whether a start would go ahead now, with nobody ended for it or waiting before it. Errors: as
+    /// Succeeds if a start would go ahead now, with no eviction and no other start before it. Errors: those of
     /// has_place().
     base::Result<void> has_capacity(const sandbox::Demand& demand) const;
     /// `go` is called once, possibly from inside this call, unless the start is cancelled. `id` names it.

@@ -32,7 +32,7 @@ class ConversationOwner {
   public:
     /// Whether new work is accepted. Errors: shutting_down, storage_failed.
     virtual base::Result<void> accepts_work() const = 0;
-    /// As LogShares::room_for_turn().
+    /// Calls LogShares::room_for_turn().
     virtual base::Result<void> room_for_turn(const Record& record, std::uint64_t message_bytes) = 0;
     virtual Admission& admission() = 0;
     /// Its status is `ended` from now on; its log can still be read.

@@ -20,7 +20,7 @@ namespace atl::execution {
 
 class ArgumentSchema {
   public:
-    /// What RE2 cannot run, and a $ref that cannot be followed, are warnings.
+    /// A pattern that RE2 cannot run and a $ref that cannot be followed are warnings.
     /// Errors: invalid_field, with the place in the schema (JSON pointer) in the sentence, at most 512 bytes.
     static base::Result<ArgumentSchema> compile(std::string_view schema_json);
 

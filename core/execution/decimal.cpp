@@ -33,7 +33,7 @@ Decimal Decimal::of(std::int64_t value) {
 
 Decimal Decimal::of(double value) {
     std::array<char, 32> shortest{};
-    // One digit, a fraction and an exponent: "-1.999e+01".
+    // Its form is a digit, a fraction and an exponent: "-1.999e+01".
     const auto end =
         std::to_chars(shortest.begin(), shortest.end(), value, std::chars_format::scientific).ptr;
     const std::string_view text(shortest.data(), static_cast<std::size_t>(end - shortest.data()));

@@ -212,7 +212,7 @@ class TypeWriter {
         return out;
     }
 
-    /// What `type`, `const` and `enum` say.
+    /// The type that `type`, `const` and `enum` name.
     std::string own_type(const Json& schema) {
         if (const auto value = schema.find("const"); value != schema.end())
             return literal(*value);

@@ -223,7 +223,7 @@ void Executions::on_ended(Execution& execution) {
     if (execution.refusal())
         return forget(execution.key());
     const std::uint64_t bytes = std::max(execution.event_bytes(), base::k_least_kept_execution_bytes);
-    // Who waited for an attended run has its result.
+    // The client of an attended run has its result.
     if (!execution.is_detached() && !make_room(execution.key(), execution.holder(), bytes, GivingWay::read))
         return forget(execution.key());
     base::Share& share = shares_.at(execution.key());

@@ -27,10 +27,10 @@ inline constexpr std::size_t k_check_depth = 512;
 inline constexpr std::size_t k_check_compared_nodes = 64UL * 1024;
 inline constexpr std::size_t k_compared_bytes_a_node = 64;
 
-// Of compiling one, as compile_within() counts it; the other bounds allow a third of it.
+// The work of compiling a schema, counted by compile_within(); the other bounds allow a third of it.
 inline constexpr std::size_t k_compile_work = 8UL * 1024 * 1024;
 
-// What compile_within() and check_within() count as their work, beside what is above.
+// Further work that compile_within() and check_within() count.
 inline constexpr std::size_t k_compile_work_per_schema = 64;  // in bytes of text, which count one each
 inline constexpr std::size_t k_compile_work_per_pattern = 1024;
 inline constexpr std::size_t k_small_pattern_memory_bytes = 64 * 1024;  // of each pattern that is compiled so

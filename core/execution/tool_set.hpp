@@ -61,11 +61,11 @@ class ToolSet {
     static base::Result<ToolSet> make(std::span<const ToolSpec> specs);
     /// False: no schema was compiled, and none of them is known to be good (HeavyChecks::verify()).
     bool is_compiled() const noexcept { return compiled_; }
-    /// Whether make() would take them with any amount of work; not for the loop. Gives their warnings().
+    /// Succeeds if make() would take them with any amount of work; not for the loop. Gives their warnings().
     /// Errors: those of make().
     static base::Result<std::string> verify(std::span<const ToolSpec> specs);
-    /// What is not checked, as the text of a JSON array of {tool, keyword, why}; empty: nothing, or no schema
-    /// was compiled.
+    /// The keywords that are not checked, as the text of a JSON array of {tool, keyword, why}; empty if all are
+    /// checked or no schema was compiled.
     const std::string& warnings() const noexcept { return warnings_; }
     void set_warnings(std::string json) { warnings_ = std::move(json); }
 

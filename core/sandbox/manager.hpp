@@ -117,7 +117,7 @@ class Manager {
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Whether a generation may start now. A frozen generation counts like a running one: it may be thawed at
+    /// Succeeds if a generation may start now. A frozen generation counts like a running one: it may be thawed at
     /// any time. `spared`: as if so much of what is nobody's yet were gone. Errors: user_share, capacity,
     /// shutting_down.
     base::Result<void> room_for(const Demand& demand, const Places& spared = {}) const;
@@ -139,7 +139,7 @@ class Manager {
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
     bool is_disk_short() const { return ports_.disk.is_short(); }
-    /// Whether this owner may have another workspace. Errors: user_share, capacity.
+    /// Succeeds if this owner may have another workspace. Errors: user_share, capacity.
     base::Result<void> room_for_files(const std::optional<std::string>& owner) const {
         return ports_.disk.room_for(base::ShareHolder::owner(owner, ""));
     }
@@ -247,7 +247,7 @@ class Manager {
     void await_connect(const std::string& id, std::function<void()> ready);
     /// The ports that are listened on in the living generation, as it told them last (Channel::watch_ports).
     std::vector<std::uint16_t> ports(const std::string& id) const;
-    /// As channel(). What it makes may outlive the generation (operations.hpp).
+    /// Has the lifetime of channel(). What it makes may outlive the generation (operations.hpp).
     Operations* operations(const std::string& id);
     Status status(const std::string& id) const;
     /// Of this sandbox, or, with an empty id, of a sandbox that would be made now.

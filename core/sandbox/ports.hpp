@@ -160,7 +160,7 @@ class DiskGuard {
     virtual void claim(const std::string& sandbox_id) = 0;
     /// One look at the disk. A link in its place, or whatever else is no folder, is no workspace.
     virtual bool has_workspace(const std::string& sandbox_id) const = 0;
-    /// Whether this user may have another workspace: what it deleted counts until it is removed. Errors:
+    /// Succeeds if this user may have another workspace: what it deleted counts until it is removed. Errors:
     /// user_share, capacity.
     virtual base::Result<void> room_for(const base::ShareHolder& user) const {
         (void)user;

@@ -16,7 +16,7 @@ struct Places {
     std::uint64_t memory_mb = 0;
 };
 
-/// One of them, for as long as this lives. The manager that gave it outlives it.
+/// Holds a unit of them until it is destroyed. The manager that gave it outlives it.
 class Reservation {
   public:
     /// `place`: of its user; of nothing where that has none now.

@@ -39,7 +39,7 @@ std::optional<NodeMark> read_node_mark(SQLite::Database& database);
 /// Both replace the mark in one commit. That of a LogMark is on the disk at its end.
 void write_mark(SQLite::Database& database, const LogMark& mark);
 void write_mark(SQLite::Database& database, const NodeMark& mark);
-/// Of a copy, also of one with an older schema.
+/// Erases the mark of a copy, also of a copy with an older schema.
 void erase_log_mark(SQLite::Database& database);
 
 }  // namespace atl::store

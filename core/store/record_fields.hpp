@@ -142,7 +142,7 @@ void each_field(A<conversation::Ending> auto& ending, auto&& visit) {
     each_of(visit, {"", Kept::column}, ending.id, ending.created_at, ending.life);
 }
 
-// What lists and loads ask for, and what they find.
+// The requests and results of lists and loads.
 
 void each_field(A<conversation::ListPlace> auto& place, auto&& visit) {
     each_of(visit, {}, place.created_at, place.key);

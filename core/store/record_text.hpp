@@ -174,7 +174,7 @@ std::vector<Field> column_fields() {
 }
 
 enum class Columns : bool { all, listed };
-/// What read_row() reads, from a table with this name in the statement. NULL stands where lists leave a
+/// The columns that read_row() reads, from a table with this name in the statement. NULL stands where lists leave a
 /// column out.
 template <class Record>
 std::string select(Columns which = Columns::all, const std::string& table = k_table<Record>) {

@@ -30,7 +30,7 @@ class EventFeed {
     virtual std::uint64_t cursor() const noexcept = 0;
     /// Of the log; empty: it says none.
     virtual std::string_view epoch() const noexcept { return {}; }
-    /// As Response::payer.
+    /// The meaning is that of Response::payer.
     virtual std::optional<base::ShareHolder> payer() const { return std::nullopt; }
 };
 

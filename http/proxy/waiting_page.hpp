@@ -15,7 +15,7 @@ inline constexpr std::string_view k_waiting_field = "X-Atoll-Preview";
 /// True for a request by which a browser goes to a page: what it gets will be shown.
 bool is_navigation(const Request& request);
 
-/// Whether asking again may help although nothing changes but the time: 502, 503, 504, and 429 for the
+/// True if asking again may help although nothing changes but the time: 502, 503, 504, and 429 for the
 /// share of the preview's owner.
 bool may_pass(base::Errc why) noexcept;
 

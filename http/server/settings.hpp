@@ -22,7 +22,7 @@ struct Settings : WireSettings {
     Millis heartbeat_interval = base::k_heartbeat_interval;
     Millis stream_head_delay{
         20};  // a stream's head waits this long for its first event: one write instead of two
-    // Of all that are not complete (body_budget.hpp); null: one of this size in which nobody has a share.
+    // The budget of all incomplete bodies (body_budget.hpp); null: a budget of this size without shares.
     base::Budget* bodies = nullptr;
     std::size_t body_budget_bytes = base::k_body_budget_bytes;
     std::size_t max_connections = base::k_max_connections;

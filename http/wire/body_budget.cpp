@@ -43,7 +43,7 @@ void BodyBudget::grant() {
         auto share = budget_.take(next.holder_, next.bytes_);
         if (share.has_error() && share.error().code() != base::Errc::user_share)
             return;
-        // One whose user has no room any more asks again, and is refused.
+        // A request whose user has no room any more asks again, and is refused.
         waiting_.pop_front();
         next.state_ = share ? Place::State::held : Place::State::none;
         if (share)

@@ -121,8 +121,8 @@ void append_with_ends(std::string& out, std::string_view by, std::string_view ma
     }
 }
 
-/// As async_substitute(), for `flat` of `text`: what is replaced are the same places of `text`, whose other
-/// line ends stay as they are. Ends early where the result is larger than a file may be.
+/// Does what async_substitute() does in `flat` at the same places of `text`, and keeps the other line ends of
+/// `text`. Ends early where the result is larger than a file may be.
 Task<std::string> async_substitute_lines(Call& call, std::string_view text, std::string_view flat,
                                          std::string_view wanted, std::string_view by, std::size_t count) {
     std::string out;

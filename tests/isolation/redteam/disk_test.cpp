@@ -145,7 +145,7 @@ Json run_inside(FilledLab& filled, const Words& words, const Json& request,
     return end;
 }
 
-/// As its user can do it, in more than one start if one is too short.
+/// Removes them as their user can, in several starts if the first is too short.
 void remove_folders(FilledLab& filled, Sandbox& sandbox) {
     std::string status;
     for (int starts = 0; starts < 3 && status != "active"; ++starts) {

@@ -80,7 +80,7 @@ class Crowd {
         visitor.send_raw(head + " HTTP/1.1\r\nHost: " + host_ + "\r\nX-Forwarded-For: " + from +
                          "\r\nContent-Length: 1000000\r\n\r\n");
     }
-    /// Those who got an answer.
+    /// The number of visitors that got an answer.
     std::size_t answered() {
         return static_cast<std::size_t>(std::ranges::count_if(visitors, [](const HttpClient& visitor) {
             pollfd input{visitor.fd(), POLLIN, 0};

@@ -107,7 +107,7 @@ TEST_CASE("A keyword that cannot be checked is named, and the rest of the schema
     CHECK(warned(property("^a{1,3}$")).empty());
     CHECK(has(warned(R"({"$ref":"http://example.com/s"})"), "$ref inputSchema/$ref: "));
     CHECK(has(warned(R"({"$ref":"#/definitions/none"})"), "names nothing"));
-    // What is left out makes nothing narrower.
+    // A keyword that is left out narrows nothing.
     const std::string names =
         R"_({"patternProperties":{"^(?!x)":{"type":"integer"},"^y":{"type":"null"}},"additionalProperties":false})_";
     CHECK(has(warned(names), "patternProperties inputSchema/patternProperties/"));

@@ -95,7 +95,7 @@ TEST_CASE("Every stored field comes back as it was put, in a new row and in a ch
         fill(record, round);
         fill(box, round);
         fill(process.spec, round);
-        // What a row keeps as it is, and what its log tells.
+        // The row keeps some of these, its log tells the others.
         record.key = 7;
         record.id = "c7";
         record.agent = "shell";

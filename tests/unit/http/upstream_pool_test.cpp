@@ -125,7 +125,7 @@ TEST_CASE("upstream pool: an address has as many connections of a sandbox as it 
     bench.open.erase(bench.open.begin() + 16, bench.open.end());
     CHECK(bench.fill({.address = 2}) == Errc::too_many_connections);
     CHECK(bench.open.size() == 16 + 24);
-    // One without a bound takes the rest.
+    // A visitor without a bound takes the rest.
     CHECK(bench.fill({}) == Errc::capacity);
     CHECK(bench.open.size() == 64);
     bench.open.clear();
