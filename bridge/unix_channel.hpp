@@ -35,7 +35,7 @@ class UnixChannel final : public sandbox::Channel {
     std::unique_ptr<sandbox::Query> query(std::string_view turn, std::string_view prompt,
                                           std::string_view options,
                                           sandbox::QueryObserver& observer) override;
-    void end_leftovers() override { leftovers_ = LeftoverRule::end; }
+    void end_stray_processes() override { leftovers_ = LeftoverRule::end; }
     /// Fails with no_turn if the guest runs no such turn.
     void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) override;
     void shutdown(std::function<void(base::Result<void>)> done) override;

@@ -60,7 +60,7 @@ void Groups::find_leftovers() {
         auto group = Group::open(executor_, timers_, places_, name);
         if (!group)
             continue;  // it has gone meanwhile
-        sandbox::Leftover leftover;
+        sandbox::StaleGroup leftover;
         const std::size_t dash = name.find('-');
         const char* const end = name.data() + name.size();
         if (const std::string id = name.substr(0, dash); dash != std::string::npos && base::is_id(id)) {

@@ -44,8 +44,8 @@ class Groups final : public sandbox::ResourceGroups {
     /// `name` is a file name. Errors: sandbox_failed.
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
-    std::vector<sandbox::Leftover> take_leftovers() override { return std::move(leftovers_); }
-    std::span<const sandbox::Leftover> leftovers() const override { return leftovers_; }
+    std::vector<sandbox::StaleGroup> take_leftovers() override { return std::move(leftovers_); }
+    std::span<const sandbox::StaleGroup> leftovers() const override { return leftovers_; }
     void describe(sandbox::Enforcement& enforcement) const override;
     std::string_view freezer() const override { return freezer_; }
     std::optional<std::uint64_t> cpu_usec() const override;
@@ -66,7 +66,7 @@ class Groups final : public sandbox::ResourceGroups {
     Places places_;
     std::string_view freezer_ = "none";
     std::deque<std::unique_ptr<Group>> ahead_;
-    std::vector<sandbox::Leftover> leftovers_;
+    std::vector<sandbox::StaleGroup> leftovers_;
     std::map<std::uint64_t, std::unique_ptr<Group>> given_up_;  // of creates that failed, while they end
     std::vector<std::uint64_t> ended_;                          // of given_up_, to be forgotten
     std::uint64_t last_given_up_ = 0;

@@ -7,7 +7,7 @@ namespace atl::fs_guard {
 Inspector::~Inspector() {
     stop_waiting();
     if (hold_ != Hold::none)
-        (void)ports_.let_go(id_);
+        (void)ports_.end_hold(id_);
 }
 
 void Inspector::inspect(const std::string& id, Done done) {
@@ -18,7 +18,7 @@ void Inspector::inspect(const std::string& id, Done done) {
     // A sandbox that ends meanwhile may give no answer.
     timer_ = ports_.timers.arm(base::k_freeze_deadline + base::k_freeze_deadline / 2, [this, id] {
         timer_ = 0;
-        (void)ports_.let_go(id);
+        (void)ports_.end_hold(id);
         hold_ = Hold::none;
         look(id);
     });
@@ -36,7 +36,7 @@ void Inspector::look(const std::string& id) {
         timer_ = ports_.timers.arm(k_longest_standstill, [this, id] {
             timer_ = 0;
             hold_ = Hold::none;
-            (void)ports_.let_go(id);
+            (void)ports_.end_hold(id);
         });
     }
     auto found = [this, alive = std::weak_ptr<int>(alive_), id](const base::Result<Inspection>& inspection) {
@@ -53,7 +53,7 @@ void Inspector::look(const std::string& id) {
 // To be called last: the callback may ask for the next inspection.
 void Inspector::finish(const std::string& id, const base::Result<Inspection>& found) {
     stop_waiting();
-    const bool stood_still = std::exchange(hold_, Hold::none) == Hold::standing && ports_.let_go(id);
+    const bool stood_still = std::exchange(hold_, Hold::none) == Hold::standing && ports_.end_hold(id);
     const Done done = std::exchange(done_, nullptr);
     if (!found)
         return done(found.error());

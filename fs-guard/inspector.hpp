@@ -25,7 +25,7 @@ struct InspectorPorts {
     /// Stops all processes of a sandbox. There may be no answer.
     std::function<void(const std::string& id, std::function<void(base::Result<void>)> done)> hold;
     /// Ends the hold at once; true if the processes stood still from the answer of `hold` until now.
-    std::function<bool(const std::string& id)> let_go;
+    std::function<bool(const std::string& id)> end_hold;
     /// Its processes now; none once they are gone.
     std::function<std::optional<Members>(const std::string& id)> members;
     /// The helper's inspection of the workspace and these processes.

@@ -215,7 +215,7 @@ std::optional<ShellState> ShellRun::left_state() {
         return std::nullopt;
     ShellState state;
     switch (state_file_->read(state)) {
-        case StateFile::Told::not_begun:
+        case StateFile::Found::not_begun:
             // Perhaps for a variable (LD_PRELOAD), which no message could unset then.
             if (last_signal_ != 0)
                 return std::nullopt;
@@ -223,14 +223,14 @@ std::optional<ShellState> ShellRun::left_state() {
                  "shell: the message did not begin to run; the next one has the directory "
                  "and the variables of a new sandbox\n");
             return ShellState{};
-        case StateFile::Told::nothing:
+        case StateFile::Found::nothing:
             return std::nullopt;
-        case StateFile::Told::too_much:
+        case StateFile::Found::too_much:
             emit(errors_.stream, "shell: the exported variables and the directory are more than " +
                                      std::to_string(base::k_max_shell_state_bytes) +
                                      " bytes; the next message has those of before\n");
             return std::nullopt;
-        case StateFile::Told::state:
+        case StateFile::Found::state:
             add_injected(*state.environment);
             break;
     }

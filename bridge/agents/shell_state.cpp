@@ -92,7 +92,7 @@ StateFile::~StateFile() {
     unlink(path_.c_str());
 }
 
-StateFile::Told StateFile::read(ShellState& state) const {
+StateFile::Found StateFile::read(ShellState& state) const {
     std::string told(base::k_max_shell_state_bytes + 1, '\0');
     std::size_t have = 0;
     while (have < told.size()) {
@@ -103,14 +103,14 @@ StateFile::Told StateFile::read(ShellState& state) const {
         have += static_cast<std::size_t>(size);
     }
     if (have == 0)
-        return Told::not_begun;
+        return Found::not_begun;
     if (have == told.size())
-        return Told::too_much;
+        return Found::too_much;
     auto parsed = parse_shell_state(std::string_view(told).substr(0, have));
     if (!parsed)
-        return Told::nothing;
+        return Found::nothing;
     state = std::move(*parsed);
-    return Told::state;
+    return Found::state;
 }
 
 std::string shell_program(const std::string& state_file, MessageIn where) {

@@ -41,9 +41,9 @@ class StateFile {
 
     const std::string& path() const noexcept { return path_; }
     /// not_begun: the program has not even begun to run.
-    enum class Told : std::uint8_t { not_begun, nothing, too_much, state };
+    enum class Found : std::uint8_t { not_begun, nothing, too_much, state };
     /// At most base::k_max_shell_state_bytes are read. Fills `state` where there is one.
-    Told read(ShellState& state) const;
+    Found read(ShellState& state) const;
 
   private:
     StateFile(std::string path, base::UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}

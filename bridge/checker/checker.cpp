@@ -82,7 +82,7 @@ Result<std::string> read_warnings(const Result<std::vector<std::string_view>>& a
 
 }  // namespace
 
-class Checker::Ticket final : public execution::HeavyWork {
+class Checker::Ticket final : public execution::OffloadedJob {
   public:
     Ticket(std::shared_ptr<Checker*> checker, std::uint64_t key) : checker_(std::move(checker)), key_(key) {}
     ~Ticket() override {
@@ -189,9 +189,9 @@ Checker::Work Checker::read_value(const std::string& user, std::string json, Don
     return enqueue(user, Sender::run, std::move(fields), std::move(json), std::move(answered));
 }
 
-std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std::string json,
-                                                    std::uint64_t max_value_bytes,
-                                                    runner::FrameReading::Told told) {
+std::unique_ptr<execution::OffloadedJob> Checker::read(const std::string& user, std::string json,
+                                                       std::uint64_t max_value_bytes,
+                                                       runner::FrameReading::Callback told) {
     std::string fields;
     append_field(fields, "frame");
     append_field(fields, std::to_string(max_value_bytes));

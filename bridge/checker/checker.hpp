@@ -25,7 +25,7 @@
 #include "core/base/shares.hpp"
 #include "core/base/task.hpp"
 #include "core/execution/fair_queue.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "core/plain/unique_fd.hpp"
 
 namespace atl::bridge::checker {
@@ -41,7 +41,7 @@ struct CheckerConfig {
     unsigned user_share_percent = base::k_default_user_share_percent;  // of these bytes
 };
 
-class Checker final : public execution::HeavyChecks, public runner::FrameReading {
+class Checker final : public execution::OffloadedChecks, public runner::FrameReading {
   public:
     /// `timers` outlives it.
     Checker(base::Executor executor, base::Timers& timers, CheckerConfig config);
@@ -58,9 +58,9 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     Work split(const std::string& user, std::string_view key, std::string json,
                Done<execution::SplitJson> done) override;
     Work read_value(const std::string& user, std::string json, Done<std::string> done) override;
-    std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
-                                               std::uint64_t max_value_bytes,
-                                               runner::FrameReading::Told told) override;
+    std::unique_ptr<execution::OffloadedJob> read(const std::string& user, std::string json,
+                                                  std::uint64_t max_value_bytes,
+                                                  runner::FrameReading::Callback told) override;
 
     /// Kills the process without waiting for its end, drops all work, and takes no more.
     void close();

@@ -11,7 +11,7 @@
 #include "core/base/execution_limits.hpp"
 #include "core/base/json_parser.hpp"
 #include "core/execution/declarations.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "core/execution/tool_set.hpp"
 
 namespace atl::bridge::checker {
@@ -131,7 +131,7 @@ bool has_control_byte(std::string_view json) {
 std::string Worker::answer(std::string_view request) {
     try {
         const auto fields = split_fields(request);
-        return fields && !fields->empty() ? obey(*fields) : told("failed", "no request");
+        return fields && !fields->empty() ? handle(*fields) : told("failed", "no request");
     } catch (const std::exception& fault) {
         // Out of memory: what is kept may be why.
         known_.clear();
@@ -140,7 +140,7 @@ std::string Worker::answer(std::string_view request) {
     }
 }
 
-std::string Worker::obey(const Fields& fields) {
+std::string Worker::handle(const Fields& fields) {
     const std::string_view what = fields.front();
     if (what == "verify")
         return answer_verify(fields);

@@ -5,7 +5,7 @@
 //   declare (NAME SCHEMA DESCRIPTION)…     the same, and their declarations
 //   check TOOL SCHEMA ARGS                 ArgumentSchema::check()
 //   frame MAX_VALUE_BYTES JSON             read_frame()
-//   split KEY JSON                         HeavyChecks::split(): REST, and each VALUE
+//   split KEY JSON                         OffloadedChecks::split(): REST, and each VALUE
 // Answers: `ok` and what was asked for; `no TEXT CODE`: it is refused, with the name of an error; `failed
 // TEXT`: it could not be done.
 // A frame is one field for each of its members: `+` and the text of the member, or empty if the frame has no
@@ -34,7 +34,7 @@ class Worker {
         execution::ArgumentSchema schema;
     };
 
-    std::string obey(const std::vector<std::string_view>& fields);
+    std::string handle(const std::vector<std::string_view>& fields);
     std::string check(const std::vector<std::string_view>& fields);
     base::Result<const execution::ArgumentSchema*> schema_of(std::string_view text);
 

@@ -66,11 +66,11 @@ void PortWatch::look() {
         seen_ = sources_.ports();
         read_ = now;
     }
-    const bool is_new = seen_ != told_;
+    const bool is_new = seen_ != reported_;
     if (is_new && tell_(seen_))
-        told_ = seen_;
+        reported_ = seen_;
     budget_.spend(processor_time() - before);
-    if (is_alone && told_.empty() && seen_.empty())
+    if (is_alone && reported_.empty() && seen_.empty())
         return;  // until somebody is started
     arm(is_new ? base::k_first_port_look : std::min(delay_ * 3 / 2, base::k_last_port_look));
 }

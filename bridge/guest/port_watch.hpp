@@ -66,7 +66,7 @@ class PortWatch {
     std::optional<TcpCounts> counts_;
     PortBudget::Time read_{};  // when the tables were
     std::vector<std::uint16_t> seen_;
-    std::vector<std::uint16_t> told_;
+    std::vector<std::uint16_t> reported_;
 };
 
 }  // namespace atl::guest

@@ -7,18 +7,18 @@
 
 #include "bridge/runner/frames.hpp"
 #include "core/base/error.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 
 namespace atl::bridge::runner {
 
 class FrameReading {
   public:
-    using Told = std::function<void(base::Result<RunnerFrame>)>;
+    using Callback = std::function<void(base::Result<RunnerFrame>)>;
 
     virtual ~FrameReading() = default;
-    /// As read_frame(), with the rules of execution::HeavyChecks.
-    virtual std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
-                                                       std::uint64_t max_value_bytes, Told told) = 0;
+    /// As read_frame(), with the rules of execution::OffloadedChecks.
+    virtual std::unique_ptr<execution::OffloadedJob> read(const std::string& user, std::string json,
+                                                          std::uint64_t max_value_bytes, Callback told) = 0;
 };
 
 }  // namespace atl::bridge::runner

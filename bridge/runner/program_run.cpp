@@ -44,7 +44,7 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
         return sent(!ended_ && machine_.answer_error(waiting_, id, message));
     }
     void hold() override { is_held_ = true; }
-    void go_on() override {
+    void resume() override {
         is_held_ = false;
         take_frames();
     }
@@ -67,7 +67,7 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     void take_frames();
     bool take_frame(std::string frame);
     void on_read(base::Result<RunnerFrame> frame);
-    bool obey(const Received& received);
+    bool handle(const Received& received);
     bool begin();
     bool sent(bool is_written) {
         if (is_written)
@@ -91,8 +91,8 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     bool ended_ = false;
     bool is_held_ = false;
     std::unique_ptr<sandbox::Run> run_;
-    std::unique_ptr<execution::HeavyWork> reading_;  // of a long frame; those behind it wait
-    std::size_t reading_bytes_ = 0;                  // of that frame
+    std::unique_ptr<execution::OffloadedJob> reading_;  // of a long frame; those behind it wait
+    std::size_t reading_bytes_ = 0;                     // of that frame
 };
 
 void ProgramRun::on_output(sandbox::OutputKind kind, std::string_view bytes) {
@@ -123,7 +123,7 @@ void ProgramRun::take_frames() {
 bool ProgramRun::take_frame(std::string frame) {
     const bool is_long = frame.size() > base::k_small_runner_frame_bytes;
     if (!is_long || long_frames_ == nullptr || !machine_.is_running())
-        return obey(machine_.receive(frame));
+        return handle(machine_.receive(frame));
     reading_bytes_ = frame.size();
     reading_ = long_frames_->read(user_, std::move(frame), machine_.max_value_bytes(),
                                   [this](base::Result<RunnerFrame> read) { on_read(std::move(read)); });
@@ -134,12 +134,12 @@ void ProgramRun::on_read(base::Result<RunnerFrame> frame) {
     reading_.reset();
     if (!frame)
         return break_off("crashed", "what the engine sent could not be read: " + frame.error().detail());
-    if (obey(machine_.take(std::move(*frame), reading_bytes_)))
+    if (handle(machine_.take(std::move(*frame), reading_bytes_)))
         take_frames();
 }
 
 /// False: it was the last.
-bool ProgramRun::obey(const Received& received) {
+bool ProgramRun::handle(const Received& received) {
     if (const auto* const violation = std::get_if<Violation>(&received)) {
         break_off("protocol", "the engine broke the protocol: " + violation->reason);
         return false;

@@ -20,7 +20,7 @@ base::Error Admission::refusal_of(const sandbox::Demand& demand, const base::Err
     return ports_.victims.refusal(why, evicted_for(demand, why));
 }
 
-base::Result<void> Admission::has_place(const sandbox::Demand& demand) const {
+base::Result<void> Admission::check_capacity(const sandbox::Demand& demand) const {
     const auto room = ports_.room(demand);
     if (room)
         return room;

@@ -49,10 +49,11 @@ class Admission {
 
     explicit Admission(Ports ports) : ports_(std::move(ports)) {}
 
-    /// Succeeds if a start would go ahead, now or after an eviction. Errors: user_share, capacity, shutting_down.
-    base::Result<void> has_place(const sandbox::Demand& demand) const;
-    /// Succeeds if a start would go ahead now, with no eviction and no other start before it. Errors: those of
-    /// has_place().
+    /// Succeeds if a start would go ahead, now or after an eviction. Errors: user_share, capacity,
+    /// shutting_down.
+    base::Result<void> check_capacity(const sandbox::Demand& demand) const;
+    /// Succeeds if a start would go ahead now, with no eviction and no other start before it. Errors: those
+    /// of check_capacity().
     base::Result<void> has_capacity(const sandbox::Demand& demand) const;
     /// `go` is called once, possibly from inside this call, unless the start is cancelled. `id` names it.
     void admit(const std::string& id, const sandbox::Demand& demand, Go go);

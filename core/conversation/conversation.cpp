@@ -8,7 +8,7 @@
 #include "core/base/log_events.hpp"
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/end_cause.hpp"
-#include "core/conversation/event_words.hpp"
+#include "core/conversation/event_json.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/log_shares.hpp"
 #include "core/conversation/metadata.hpp"
@@ -44,11 +44,11 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
       turn_(context, *this, record_, *log_),
       generations_(context, owner.admission(), *this, record_, sandbox_record_, *log_),
       kept_processes_(context, record_, [this] { last_batch_ = context_.journal.batch_number(); }),
-      port_news_(context.clock, context.timers,
-                 [this](EventType type, const std::string& data) {
-                     if (!erasing_ && machine_.status() != Status::ended)
-                         log_event(type, data);
-                 }),
+      port_events_(context.clock, context.timers,
+                   [this](EventType type, const std::string& data) {
+                       if (!erasing_ && machine_.status() != Status::ended)
+                           log_event(type, data);
+                   }),
       leases_(context.timers,
               [this](LeaseUse use) {
                   touch();
@@ -78,7 +78,7 @@ void Conversation::stop_timers() {
     log_->window()->on_unfollowed(nullptr);
     context_.timers.cancel(std::exchange(life_timer_, 0));
     context_.timers.cancel(std::exchange(lease_timer_, 0));
-    port_news_.stop();
+    port_events_.stop();
 }
 
 View Conversation::view() const {
@@ -132,12 +132,12 @@ Result<void> Conversation::check_open() const {
     return {};
 }
 
-Result<void> Conversation::check_place() {
+Result<void> Conversation::check_capacity() {
     // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
     if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
         perform(machine_.sandbox_ending(*end));
     const sandbox::Demand demand{sandbox_record_.limits, sandbox_record_.holder};
-    return machine_.sandbox_living() ? Result<void>() : owner_.admission().has_place(demand);
+    return machine_.sandbox_living() ? Result<void>() : owner_.admission().check_capacity(demand);
 }
 
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
@@ -201,7 +201,7 @@ void Conversation::open_turn(Message message, MessageReply when, const Reply<Tur
                                    "a turn is still open; wait for its `done` event or interrupt it"));
     if (auto room = owner_.room_for_turn(record_, message.content.size()); !room)
         return refuse(reply, room.error());
-    if (auto place = check_place(); !place)
+    if (auto place = check_capacity(); !place)
         return refuse(reply, place.error());
     record_.last_active_at = context_.clock.wall_now();
     touch();
@@ -243,7 +243,7 @@ void Conversation::resume(Reply<View> reply) {
         return refuse(reply, accepted.error());
     if (machine_.status() == Status::ended)
         return refuse(reply, Error(Errc::conversation_ended, "the conversation has ended"));
-    if (auto place = check_place(); !place)
+    if (auto place = check_capacity(); !place)
         return refuse(reply, place.error());
     touch();
     start_waiters_.push_back(std::move(reply));
@@ -254,7 +254,7 @@ void Conversation::resume(Reply<View> reply) {
 void Conversation::lease(LeaseUse use, LeaseReply reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
-    if (auto place = check_place(); !place)
+    if (auto place = check_capacity(); !place)
         return refuse(reply, place.error());
     touch();
     leases_.add(record_.sandbox_id, use, std::move(reply));
@@ -370,7 +370,7 @@ void Conversation::run(const action::LogSandboxPaused& paused) {
         .field("mode", to_string(paused.mode))
         .info();
     if (paused.mode == PauseMode::cold)
-        port_news_.close_all();
+        port_events_.close_all();
     log_->append(EventType::sandbox_paused, 0, paused_data(paused));
 }
 

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "core/conversation/admission.hpp"
-#include "core/conversation/event_words.hpp"
+#include "core/conversation/event_json.hpp"
 #include "core/conversation/generations.hpp"
-#include "core/conversation/kept_processes.hpp"
 #include "core/conversation/leases.hpp"
 #include "core/conversation/lifetime.hpp"
 #include "core/conversation/machine.hpp"
-#include "core/conversation/port_news.hpp"
+#include "core/conversation/port_events.hpp"
 #include "core/conversation/requests.hpp"
+#include "core/conversation/restarted_processes.hpp"
 #include "core/conversation/store.hpp"
 #include "core/conversation/turn.hpp"
 
@@ -113,7 +113,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     // What happens to its sandbox.
     void on_sandbox_exit(const sandbox::Exit& exit) {
         kept_processes_.end_generation();
-        port_news_.close_all();
+        port_events_.close_all();
         perform(machine_.sandbox_exited(exit));
     }
     void on_agent_exit(const std::string& detail) { perform(machine_.agent_exited(detail)); }
@@ -182,7 +182,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     }
     void run(const action::LogSandboxPaused& paused);
     void run(const action::LogSandboxTerminated& terminated) {
-        port_news_.close_all();
+        port_events_.close_all();
         log_event(EventType::sandbox_terminated, exit_data(terminated.exit));
     }
     void run(const action::LogTurnError& error) {
@@ -221,7 +221,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void refuse(const T& reply, base::Error error);
     void open_turn(Message message, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<void> check_open() const;
-    base::Result<void> check_place();
+    base::Result<void> check_capacity();
     std::uint32_t generation() const;
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
     /// Logs an event that requests can cause as often as they like.
@@ -261,9 +261,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::shared_ptr<EventLog> log_;
     Turn turn_;
     Generations generations_;
-    KeptProcesses kept_processes_;
-    PortNews port_news_;
-    LeaseBook leases_;
+    RestartedProcesses kept_processes_;
+    PortEvents port_events_;
+    LeaseTable leases_;
     Lifetime lifetime_;
     base::TimerId life_timer_ = 0;
     base::TimerId lease_timer_ = 0;                           // of the grace after the last lease

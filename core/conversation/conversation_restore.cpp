@@ -78,7 +78,7 @@ void Conversation::look_at_ports() {
     // those of a frozen one stay as they are.
     if (!machine_.created() || !machine_.sandbox_up() || machine_.is_borrowed())
         return;
-    port_news_.update(open_ports_of(context_, sandbox_record_));
+    port_events_.update(open_ports_of(context_, sandbox_record_));
 }
 
 }  // namespace atl::conversation

@@ -104,9 +104,9 @@ void EventLog::cut(std::uint64_t bound_bytes, std::size_t kept_turns) {
     journal_.purge(key_, cut_to + 1);
 }
 
-EventLog::Stretch EventLog::finished_before(std::uint64_t last_seq, std::uint64_t limit_bytes) const {
+EventLog::TurnRange EventLog::finished_before(std::uint64_t last_seq, std::uint64_t limit_bytes) const {
     auto turn = std::ranges::upper_bound(turns_, last_seq, {}, &TurnSpan::last_seq);
-    Stretch found;
+    TurnRange found;
     if (turn == turns_.begin())
         return found;
     found.last_seq = std::prev(turn)->last_seq;

@@ -66,13 +66,13 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     bool congested() const noexcept { return journal_.congested(); }
 
     /// Neighbouring finished turns, and what was logged before each.
-    struct Stretch {
+    struct TurnRange {
         std::uint64_t after = 0;     // its events come after this seq
         std::uint64_t last_seq = 0;  // 0: there are none
         std::uint64_t bytes = 0;
     };
     /// The last ones that end at `last_seq` or before it: `limit_bytes` of them at most, but one at least.
-    Stretch finished_before(std::uint64_t last_seq, std::uint64_t limit_bytes) const;
+    TurnRange finished_before(std::uint64_t last_seq, std::uint64_t limit_bytes) const;
 
   private:
     struct TurnSpan {

@@ -30,7 +30,7 @@ std::uint64_t ends_needed(const base::Budget& places, const base::ShareHolder& u
 /// How long until its sandbox may be ended for another one; none: not as things are. A frozen one, and one
 /// that only waits out the grace of its last lease, waits for nobody. Else it must have been idle for a
 /// while, and nobody may be following: a follower is about to write.
-std::optional<base::Millis> Eviction::until_spared(const Conversation& one) const {
+std::optional<base::Millis> Eviction::time_to_evictable(const Conversation& one) const {
     const Machine& machine = one.machine();
     if (one.is_erasing() || machine.status() == Status::ended || machine.turn_open() || machine.is_in_use())
         return std::nullopt;
@@ -52,7 +52,7 @@ Conversation* Eviction::find_victim(const base::ShareHolder* of) const {
         return std::pair(kind, one.last_activity());
     };
     for (Conversation* candidate : living_) {
-        if (is_of(*candidate, of) && until_spared(*candidate) == base::Millis{0} &&
+        if (is_of(*candidate, of) && time_to_evictable(*candidate) == base::Millis{0} &&
             (best == nullptr || rank(*candidate) < rank(*best)))
             best = candidate;
     }
@@ -64,7 +64,7 @@ bool Eviction::is_possible(const base::ShareHolder* of) const {
         return find_victim(of) != nullptr;
     const std::uint64_t needed = ends_needed(context_.sandboxes.places(), *of);
     const auto spared = std::ranges::count_if(living_, [&](const Conversation* one) {
-        return is_of(*one, of) && until_spared(*one) == base::Millis{0};
+        return is_of(*one, of) && time_to_evictable(*one) == base::Millis{0};
     });
     return needed <= base::k_max_evictions_per_start && std::cmp_less_equal(needed, spared);
 }
@@ -86,7 +86,7 @@ base::Error Eviction::refusal(const base::Error& why, const base::ShareHolder* o
     auto soonest = base::Millis::max();
     for (const Conversation* one : living_) {
         if (is_of(*one, of))
-            soonest = std::min(soonest, until_spared(*one).value_or(base::Millis::max()));
+            soonest = std::min(soonest, time_to_evictable(*one).value_or(base::Millis::max()));
     }
     if (soonest == base::Millis::max())
         return why;

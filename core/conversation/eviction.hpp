@@ -29,7 +29,7 @@ class Eviction final : public Victims {
 
   private:
     Conversation* find_victim(const base::ShareHolder* of) const;
-    std::optional<base::Millis> until_spared(const Conversation& one) const;
+    std::optional<base::Millis> time_to_evictable(const Conversation& one) const;
 
     const Context& context_;
     std::unordered_set<Conversation*> living_;  // those with a sandbox that lives, and some that had one

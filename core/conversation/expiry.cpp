@@ -133,7 +133,7 @@ void Expiry::on_tried(const std::string& id, const base::Result<void>& done) {
     attempt.is_under_way = false;
     attempt.wait = std::clamp(2 * attempt.wait, k_expiry_pause, k_longest_wait);
     attempt.next = context_.clock.steady_now() + attempt.wait;
-    if (done.error().code() == base::Errc::storage_failed && !std::exchange(told_, true))
+    if (done.error().code() == base::Errc::storage_failed && !std::exchange(logged_failure_, true))
         base::LogLine(base::evt::store_failed).field("conv", id).quoted("err", done.error().detail()).warn();
 }
 
@@ -143,7 +143,7 @@ void Expiry::forget_attempts() {
         return !entry.second.is_under_way && entry.second.look != looks_;
     });
     if (attempts_.empty())
-        told_ = false;
+        logged_failure_ = false;
 }
 
 }  // namespace atl::conversation

@@ -69,7 +69,7 @@ class Expiry {
     std::unordered_map<std::string, Attempt> attempts_;
     std::uint64_t looks_ = 0;
     std::size_t tries_left_ = 0;                                       // of this look
-    bool told_ = false;                                                // that one cannot be read
+    bool logged_failure_ = false;                                      // that one cannot be read
     std::shared_ptr<Expiry*> self_ = std::make_shared<Expiry*>(this);  // null inside once it is destroyed
 };
 

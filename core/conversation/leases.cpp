@@ -25,12 +25,12 @@ Lease::~Lease() {
         state_->released(state_->use);
 }
 
-LeaseBook::~LeaseBook() {
+LeaseTable::~LeaseTable() {
     for (const auto& state : states_)
         state->released = nullptr;
 }
 
-void LeaseBook::add(std::string sandbox_id, LeaseUse use, LeaseReply reply) {
+void LeaseTable::add(std::string sandbox_id, LeaseUse use, LeaseReply reply) {
     forget_finished();
     auto state = std::make_shared<LeaseState>();
     state->use = use;
@@ -40,7 +40,7 @@ void LeaseBook::add(std::string sandbox_id, LeaseUse use, LeaseReply reply) {
     states_.push_back(std::move(state));
 }
 
-void LeaseBook::grant() {
+void LeaseTable::grant() {
     for (const auto& state : states_) {
         if (state->phase != Phase::waiting)
             continue;
@@ -53,7 +53,7 @@ void LeaseBook::grant() {
     }
 }
 
-void LeaseBook::end(action::LeaseScope scope, const base::Error& why) {
+void LeaseTable::end(action::LeaseScope scope, const base::Error& why) {
     for (const auto& state : states_) {
         const bool waits = state->phase == Phase::waiting;
         const bool is_meant =
@@ -73,11 +73,11 @@ void LeaseBook::end(action::LeaseScope scope, const base::Error& why) {
     forget_finished();
 }
 
-bool LeaseBook::is_empty() const {
+bool LeaseTable::is_empty() const {
     return std::ranges::all_of(states_, [](const auto& state) { return state->phase == Phase::over; });
 }
 
-void LeaseBook::forget_finished() {
+void LeaseTable::forget_finished() {
     std::erase_if(states_, [](const auto& state) { return state->phase == Phase::over; });
 }
 

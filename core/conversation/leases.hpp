@@ -51,14 +51,14 @@ class Lease {
     std::shared_ptr<LeaseState> state_;
 };
 
-class LeaseBook {
+class LeaseTable {
   public:
     /// `released` is called when the holder of a granted lease gives it back.
-    LeaseBook(base::Timers& timers, std::function<void(LeaseUse)> released)
+    LeaseTable(base::Timers& timers, std::function<void(LeaseUse)> released)
         : timers_(timers), released_(std::move(released)) {}
-    ~LeaseBook();
-    LeaseBook(const LeaseBook&) = delete;
-    LeaseBook& operator=(const LeaseBook&) = delete;
+    ~LeaseTable();
+    LeaseTable(const LeaseTable&) = delete;
+    LeaseTable& operator=(const LeaseTable&) = delete;
 
     /// One that waits for grant() or end(). `reply` is called once, from the loop.
     void add(std::string sandbox_id, LeaseUse use, LeaseReply reply);

@@ -24,7 +24,7 @@ void Machine::restore(Status status, PauseReason reason) {
 }
 
 void Machine::begin_start(Actions& out) {
-    box_ = Box::starting;
+    run_state_ = RunState::starting;
     borrowed_ = false;
     start_again_ = false;
     status_ = Status::starting;
@@ -35,7 +35,7 @@ void Machine::begin_start(Actions& out) {
 }
 
 void Machine::begin_borrowed_start(Actions& out) {
-    box_ = Box::starting;
+    run_state_ = RunState::starting;
     borrowed_ = true;
     agent_start_ = AgentStart::on_demand;
     out.emplace_back(action::StartSandbox{agent_start_});
@@ -47,21 +47,21 @@ void Machine::begin_stop(Actions& out, PauseReason reason, std::string text, san
     agent_ = Agent::none;
     leases_.end(out, {action::LeaseScope::held, "paused", text});
     leases_.disarm_grace(out);
-    if (box_ == Box::stopping)
+    if (run_state_ == RunState::stopping)
         return;
-    box_ = Box::stopping;
+    run_state_ = RunState::stopping;
     out.emplace_back(action::StopSandbox{std::move(text), exit_class});
 }
 
 void Machine::begin_thaw(Actions& out) {
-    box_ = Box::up;
+    run_state_ = RunState::up;
     borrowed_ = true;
     out.emplace_back(action::ThawSandbox{});
     become_active(out);
 }
 
 void Machine::begin_borrowed_thaw(Actions& out) {
-    box_ = Box::up;
+    run_state_ = RunState::up;
     borrowed_ = true;
     out.emplace_back(action::ThawSandbox{});
     leases_.grant(out);
@@ -69,20 +69,20 @@ void Machine::begin_borrowed_thaw(Actions& out) {
 
 /// Makes what is there of a generation the conversation's, as far as that can be done now.
 void Machine::activate(Actions& out) {
-    switch (box_) {
-        case Box::absent:
+    switch (run_state_) {
+        case RunState::absent:
             return begin_start(out);
-        case Box::starting:
+        case RunState::starting:
             return take_over_start();
-        case Box::up:
+        case RunState::up:
             if (borrowed_)
                 return become_active(out);
             leases_.grant(out);
             return use_agent(out);
-        case Box::frozen:
+        case RunState::frozen:
             return begin_thaw(out);
-        case Box::freezing:
-        case Box::stopping:
+        case RunState::freezing:
+        case RunState::stopping:
             return;  // start_if_wanted() and sandbox_frozen() go on from there
     }
 }
@@ -102,7 +102,7 @@ void Machine::become_active(Actions& out) {
     status_ = Status::active;
     reason_ = PauseReason::none;
     leases_.disarm_grace(out);
-    const bool was_warm = std::exchange(told_, true);
+    const bool was_warm = std::exchange(in_log_, true);
     out.emplace_back(action::LogSandboxResumed{was_warm ? PauseMode::warm : PauseMode::cold});
     out.emplace_back(action::Persist{});
     leases_.grant(out);
@@ -128,9 +128,9 @@ void Machine::use_agent(Actions& out) {
 
 Actions Machine::sandbox_started() {
     Actions out;
-    if (status_ == Status::ended || box_ != Box::starting)
+    if (status_ == Status::ended || run_state_ != RunState::starting)
         return out;
-    box_ = Box::up;
+    run_state_ = RunState::up;
     agent_ = agent_start_ == AgentStart::at_once ? Agent::up : Agent::none;
     if (borrowed_) {
         out.emplace_back(action::Persist{});
@@ -144,7 +144,7 @@ Actions Machine::sandbox_started() {
     }
     status_ = Status::active;
     reason_ = PauseReason::none;
-    told_ = true;
+    in_log_ = true;
     out.emplace_back(action::LogSessionStart{});
     out.emplace_back(action::LogSandboxReady{});
     out.emplace_back(action::Persist{});
@@ -154,10 +154,10 @@ Actions Machine::sandbox_started() {
 
 Actions Machine::sandbox_start_failed(std::string detail, std::string code) {
     Actions out;
-    if (status_ == Status::ended || (box_ != Box::starting && box_ != Box::stopping))
+    if (status_ == Status::ended || (run_state_ != RunState::starting && run_state_ != RunState::stopping))
         return out;
-    const bool planned = box_ == Box::stopping;
-    box_ = Box::absent;
+    const bool planned = run_state_ == RunState::stopping;
+    run_state_ = RunState::absent;
     if (!created_) {
         status_ = Status::ended;
         out.emplace_back(action::Discard{std::move(code), std::move(detail)});
@@ -215,9 +215,10 @@ void Machine::start_if_wanted(Actions& out) {
 
 Actions Machine::sandbox_ending(const sandbox::Exit& exit) {
     Actions out;
-    const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
+    const bool is_there =
+        run_state_ == RunState::up || run_state_ == RunState::freezing || run_state_ == RunState::frozen;
     if (is_there && turn_ == Turn::none) {
-        box_ = Box::stopping;
+        run_state_ = RunState::stopping;
         agent_ = Agent::none;
         planned_ = PauseReason::none;
         planned_text_.clear();
@@ -229,10 +230,10 @@ Actions Machine::sandbox_ending(const sandbox::Exit& exit) {
 
 Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
     Actions out;
-    if (status_ == Status::ended || box_ == Box::absent || box_ == Box::starting)
+    if (status_ == Status::ended || run_state_ == RunState::absent || run_state_ == RunState::starting)
         return out;
-    const bool was_planned = box_ == Box::stopping;
-    box_ = Box::absent;
+    const bool was_planned = run_state_ == RunState::stopping;
+    run_state_ = RunState::absent;
     agent_ = Agent::none;
     exit_ = exit;
     if (!was_planned)
@@ -249,7 +250,7 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
     if (turn_running()) {
         // What it wrote before it died is still in the stream, which now comes to its end.
         exit_pending_ = true;
-        box_ = Box::stopping;
+        run_state_ = RunState::stopping;
         out.emplace_back(action::ArmGrace{});
         return out;
     }
@@ -259,11 +260,11 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
 
 void Machine::settle_exit(Actions& out) {
     exit_pending_ = false;
-    box_ = Box::absent;
-    if (is_untold())
+    run_state_ = RunState::absent;
+    if (is_unlogged())
         return end_borrowed(out);
     borrowed_ = false;
-    told_ = false;
+    in_log_ = false;
     out.emplace_back(action::LogSandboxTerminated{exit_});
     // The end of the agent was the first sign of another end.
     if (planned_ == PauseReason::crash && !sandbox::is_own_doing(exit_.exit_class))
@@ -298,9 +299,10 @@ Actions Machine::agent_start_failed(std::string code, std::string detail) {
 
 Actions Machine::agent_exited(std::string detail) {
     // That of a warm sandbox which is being taken over: the conversation starts another one when it needs it.
-    if (box_ == Box::starting && !created_)
+    if (run_state_ == RunState::starting && !created_)
         agent_start_ = AgentStart::on_demand;
-    const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
+    const bool is_there =
+        run_state_ == RunState::up || run_state_ == RunState::freezing || run_state_ == RunState::frozen;
     if (!is_there || !agent_gone_.empty())
         return {};
     // Its two words came by two connections, the second one first.
@@ -325,7 +327,7 @@ Actions Machine::agent_exited(std::string detail) {
 /// The agent has ended, and so has its turn. What others use stays.
 void Machine::lose_agent(Actions& out, const std::string& detail) {
     agent_ = Agent::none;
-    const bool is_shared = box_ == Box::up && leases_.is_any_held();
+    const bool is_shared = run_state_ == RunState::up && leases_.is_any_held();
     if (!borrowed_ && !is_shared)
         begin_stop(out, PauseReason::crash, "the agent ended: " + detail, sandbox::ExitClass::killed);
 }
@@ -355,7 +357,7 @@ void Machine::fail_turn_by_exit(Actions& out, Reported reported) {
 Actions Machine::open_turn() {
     assert(can_open_turn());
     Actions out;
-    if (box_ == Box::up && !borrowed_ && agent_ == Agent::up) {
+    if (run_state_ == RunState::up && !borrowed_ && agent_ == Agent::up) {
         turn_ = Turn::running;
         out.emplace_back(action::SendQuery{});
         return out;
@@ -466,14 +468,14 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
         planned_ = reason;
         planned_text_ = std::move(text);
         settle_exit(out);
-    } else if (box_ == Box::absent) {
+    } else if (run_state_ == RunState::absent) {
         if (status_ == Status::error)
             enter_paused(out, reason, std::move(text));
         else
             out.emplace_back(action::AnswerPaused{});
     } else {
         // Others than a client that asks for it leave the error to be seen.
-        if (is_untold() && status_ == Status::error && reason == PauseReason::user) {
+        if (is_unlogged() && status_ == Status::error && reason == PauseReason::user) {
             status_ = Status::paused;
             reason_ = reason;
             out.emplace_back(action::LogSandboxPaused{reason, PauseMode::cold, text});
@@ -487,22 +489,23 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
 }
 
 Actions Machine::freeze(PauseReason reason, std::string text) {
-    assert(turn_ == Turn::none || box_ != Box::up);
-    if (box_ == Box::frozen)
+    assert(turn_ == Turn::none || run_state_ != RunState::up);
+    if (run_state_ == RunState::frozen)
         return {action::AnswerPaused{}};
-    const bool is_paused = borrowed_ && status_ == Status::paused && box_ != Box::stopping;
-    const bool can_freeze = (box_ == Box::up && status_ == Status::active) || box_ == Box::freezing;
+    const bool is_paused = borrowed_ && status_ == Status::paused && run_state_ != RunState::stopping;
+    const bool can_freeze =
+        (run_state_ == RunState::up && status_ == Status::active) || run_state_ == RunState::freezing;
     if (!is_paused && (!can_freeze || agent_ == Agent::starting))
         return pause(reason, "paused", std::move(text));
     Actions out;
     start_again_ = false;
     agent_wanted_ = false;
     out.emplace_back(action::AnswerStarted{"paused", text});
-    if (box_ == Box::freezing)
+    if (run_state_ == RunState::freezing)
         leases_.end(out, {action::LeaseScope::waiting, "paused", text});
     if (is_paused)
         out.emplace_back(action::AnswerPaused{});
-    if (is_paused || box_ == Box::freezing)
+    if (is_paused || run_state_ == RunState::freezing)
         return out;
     if (is_in_use()) {
         // It is frozen when the last request has ended.
@@ -512,7 +515,7 @@ Actions Machine::freeze(PauseReason reason, std::string text) {
     }
     planned_ = reason;
     planned_text_ = std::move(text);
-    box_ = Box::freezing;
+    run_state_ = RunState::freezing;
     out.emplace_back(action::FreezeSandbox{});
     return out;
 }
@@ -527,9 +530,9 @@ void Machine::enter_warm_pause(Actions& out, PauseReason reason, std::string tex
 
 Actions Machine::sandbox_frozen() {
     Actions out;
-    if (status_ == Status::ended || box_ != Box::freezing)
+    if (status_ == Status::ended || run_state_ != RunState::freezing)
         return out;
-    box_ = Box::frozen;
+    run_state_ = RunState::frozen;
     const PauseReason reason = std::exchange(planned_, PauseReason::none);
     // One that was thawed for leases goes back to what the log says already.
     if (!std::exchange(borrowed_, false))
@@ -544,7 +547,7 @@ Actions Machine::sandbox_frozen() {
 
 Actions Machine::sandbox_freeze_failed() {
     Actions out;
-    if (box_ == Box::freezing)
+    if (run_state_ == RunState::freezing)
         begin_stop(out, planned_, planned_text_, sandbox::ExitClass::stopped);
     return out;
 }
@@ -554,7 +557,7 @@ Actions Machine::resume() {
     if (status_ == Status::ended)
         return out;
     agent_wanted_ = true;
-    start_again_ = box_ == Box::freezing || box_ == Box::stopping;
+    start_again_ = run_state_ == RunState::freezing || run_state_ == RunState::stopping;
     activate(out);
     return out;
 }
@@ -565,13 +568,13 @@ Actions Machine::end(std::string code, std::string text) {
         return out;
     leases_.end(out, {action::LeaseScope::all, "conversation_ended", text});
     fail_turn(out, std::move(code), text);
-    if (box_ != Box::absent && !is_untold())
+    if (run_state_ != RunState::absent && !is_unlogged())
         out.emplace_back(action::LogSandboxTerminated{exit_of(sandbox::ExitClass::stopped, text)});
     status_ = Status::ended;
     reason_ = PauseReason::none;
     exit_pending_ = false;
     borrowed_ = false;
-    box_ = Box::absent;
+    run_state_ = RunState::absent;
     leases_.disarm_grace(out);
     out.emplace_back(action::AnswerStarted{"conversation_ended", text});
     out.emplace_back(action::AnswerPaused{});

@@ -85,11 +85,11 @@ class Machine {
     bool turn_running() const noexcept { return turn_ == Turn::running || turn_ == Turn::interrupting; }
     /// True from an interrupt to the end of the turn.
     bool interrupting() const noexcept { return turn_ == Turn::interrupting; }
-    bool sandbox_up() const noexcept { return box_ == Box::up; }
-    bool sandbox_is_frozen() const noexcept { return box_ == Box::frozen; }
-    bool sandbox_living() const noexcept { return box_ != Box::absent; }
+    bool sandbox_up() const noexcept { return run_state_ == RunState::up; }
+    bool sandbox_is_frozen() const noexcept { return run_state_ == RunState::frozen; }
+    bool sandbox_living() const noexcept { return run_state_ != RunState::absent; }
     /// It goes down: what is wanted now gets the next generation.
-    bool sandbox_is_stopping() const noexcept { return box_ == Box::stopping; }
+    bool sandbox_is_stopping() const noexcept { return run_state_ == RunState::stopping; }
     /// True while the generation is there for leases alone.
     bool is_borrowed() const noexcept { return borrowed_; }
     /// How the sandbox has ended, while the stream of its turn is still being read; else null.
@@ -99,7 +99,7 @@ class Machine {
 
   private:
     enum class Turn : std::uint8_t { none, waiting, running, interrupting };
-    enum class Box : std::uint8_t { absent, starting, up, freezing, frozen, stopping };
+    enum class RunState : std::uint8_t { absent, starting, up, freezing, frozen, stopping };
     enum class Agent : std::uint8_t { none, starting, up };
 
     struct BrokenQuery {
@@ -126,7 +126,7 @@ class Machine {
     void enter_paused(Actions& out, PauseReason reason, std::string text);
     void enter_warm_pause(Actions& out, PauseReason reason, std::string text);
     void start_if_wanted(Actions& out);
-    bool is_untold() const noexcept { return borrowed_ && !told_; }
+    bool is_unlogged() const noexcept { return borrowed_ && !in_log_; }
     bool wants_active() const noexcept {
         return start_again_ || turn_ == Turn::waiting || leases_.is_process_wanted();
     }
@@ -134,12 +134,12 @@ class Machine {
     Status status_ = Status::starting;
     PauseReason reason_ = PauseReason::none;
     Turn turn_ = Turn::none;
-    Box box_ = Box::absent;
+    RunState run_state_ = RunState::absent;
     Agent agent_ = Agent::none;
     AgentStart agent_start_ = AgentStart::at_once;  // of the generation that is starting
     bool created_ = false;
     bool borrowed_ = false;
-    bool told_ = false;  // the log says that this generation is there, or that it is frozen
+    bool in_log_ = false;  // the log says that this generation is there, or that it is frozen
     LeaseLedger leases_;
     PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped or frozen
     std::string planned_text_;

@@ -11,11 +11,11 @@ Actions Machine::acquire_lease(LeaseUse use) {
     leases_.want(use);
     if (use == LeaseUse::process)
         activate(out);
-    else if (box_ == Box::absent)
+    else if (run_state_ == RunState::absent)
         begin_borrowed_start(out);
-    else if (box_ == Box::frozen)
+    else if (run_state_ == RunState::frozen)
         begin_borrowed_thaw(out);
-    else if (box_ == Box::up)
+    else if (run_state_ == RunState::up)
         leases_.grant(out);
     return out;
 }
@@ -30,22 +30,22 @@ Actions Machine::release_lease(LeaseUse use) {
 Actions Machine::lease_grace_passed() {
     Actions out;
     leases_.grace_passed();
-    if (!borrowed_ || box_ != Box::up || is_in_use())
+    if (!borrowed_ || run_state_ != RunState::up || is_in_use())
         return out;
     const char* const why = "no request needed it any longer";
-    if (!told_) {
+    if (!in_log_) {
         begin_stop(out, reason_, why, sandbox::ExitClass::stopped);
         return out;
     }
     planned_ = reason_;
     planned_text_ = why;
-    box_ = Box::freezing;
+    run_state_ = RunState::freezing;
     out.emplace_back(action::FreezeSandbox{});
     return out;
 }
 
 void Machine::arm_lease_grace(Actions& out) {
-    if (borrowed_ && box_ == Box::up && !is_in_use())
+    if (borrowed_ && run_state_ == RunState::up && !is_in_use())
         leases_.arm_grace(out);
 }
 

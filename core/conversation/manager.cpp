@@ -228,7 +228,7 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     const bool may = !context_.sandboxes.is_disk_short() && context_.sandboxes.places().room(holder) > 0;
     auto claimed = may ? pool_.claim(record.agent, request) : std::nullopt;
     if (!claimed) {
-        if (auto place = admission_.has_place({request.limits, holder}); !place)
+        if (auto place = admission_.check_capacity({request.limits, holder}); !place)
             return refuse(reply, place.error());
     }
     record.id = claimed ? std::move(claimed->conversation_id) : base::new_id();

@@ -56,12 +56,12 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// first. Errors: storage_failed, also if the store does not answer at once.
     base::Result<void> restore(StartState state);
     /// Sandboxes that somebody else has started ahead: they give way as those of the own pool do.
-    struct OtherPool {
+    struct EvictablePool {
         /// Begins to end one, and names it. None: there is none.
         std::function<std::optional<std::string>()> shrink;
         std::function<bool()> can_shrink;
     };
-    void set_other_pool(OtherPool other) { other_pool_ = std::move(other); }
+    void set_other_pool(EvictablePool other) { other_pool_ = std::move(other); }
     /// Counts the logs that are not in memory, in the budget of logs. Call once, after restore().
     void count_logs() { log_cuts_.count({0, last_key_}); }
     /// Starts sandboxes ahead from now on, as the settings say.
@@ -276,7 +276,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
         if (preview_changed_)
             preview_changed_(sandbox_id, preview);
     }
-    std::optional<std::string> spare_one() override {
+    std::optional<std::string> pick_victim() override {
         auto ended = shrink_pool();
         return ended ? ended : eviction_.evict(nullptr);
     }
@@ -293,7 +293,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void on_living(Conversation& conversation) override { eviction_.add(conversation); }
     void on_removal_waiting(Conversation& conversation) override { awaiting_removal_.insert(&conversation); }
     void on_removal_begun(Conversation& conversation) override { awaiting_removal_.erase(&conversation); }
-    void on_quiet() override { residents_.look_soon(); }
+    void on_quiet() override { residents_.schedule_unload(); }
     void on_only_log_left() override { expiry_.look_again(); }
     void on_erased(Conversation& conversation) override;
 
@@ -342,7 +342,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     StandaloneSandboxes standalone_;
     FileWatches file_watches_;
     WarmPool pool_;
-    OtherPool other_pool_{[] { return std::nullopt; }, [] { return false; }};
+    EvictablePool other_pool_{[] { return std::nullopt; }, [] { return false; }};
     KeyedCreates keyed_creates_;
     Residents residents_;
     LogCuts log_cuts_;

@@ -167,11 +167,11 @@ void PastTurns::take(const Event& event) {
     if (event.turn == 0)
         return;
     // Logs of earlier versions have turns without a turn_start.
-    if (told_.empty() || told_.back().turn != event.turn) {
-        told_.emplace_back().turn = event.turn;
-        told_.back().content = "\"\"";
+    if (turns_.empty() || turns_.back().turn != event.turn) {
+        turns_.emplace_back().turn = event.turn;
+        turns_.back().content = "\"\"";
     }
-    Told& told = told_.back();
+    PastTurn& told = turns_.back();
     switch (event.type) {
         case EventType::turn_start:
             told.content = start_content(event);
@@ -200,8 +200,8 @@ void PastTurns::take(const Event& event) {
 
 /// False if the bound is full.
 bool PastTurns::keep_stretch() {
-    for (; !told_.empty(); told_.pop_back()) {
-        Told& told = told_.back();
+    for (; !turns_.empty(); turns_.pop_back()) {
+        PastTurn& told = turns_.back();
         if (!told.is_done)
             continue;
         if (told.result)
@@ -221,7 +221,7 @@ bool PastTurns::keep_stretch() {
 
 /// A turn that is longer than all that may be told: the beginning of its content and the end of its text.
 /// Each has half of the room, or what the other leaves.
-std::string PastTurns::shortened(Told& told) {
+std::string PastTurns::shortened(PastTurn& told) {
     const std::size_t room = k_turns_bytes - turn_json(told.turn, "", "", told.result).size();
     std::string text = as_json(told.text);
     const std::size_t content_room = room - std::min(text.size(), room / 2);

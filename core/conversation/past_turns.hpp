@@ -36,7 +36,7 @@ class PastTurns {
     PastTurns& operator=(const PastTurns&) = delete;
 
   private:
-    struct Told {
+    struct PastTurn {
         std::uint64_t turn = 0;
         std::string content;  // JSON text
         std::string text;
@@ -50,16 +50,16 @@ class PastTurns {
     bool open_stretch();
     void take(const Event& event);
     bool keep_stretch();
-    static std::string shortened(Told& told);
+    static std::string shortened(PastTurn& told);
     void finish();
 
     base::Timers& timers_;
     const EventLog& log_;
     std::string conversation_id_;
     Done done_;
-    EventLog::Stretch stretch_;           // being read
+    EventLog::TurnRange stretch_;         // being read
     std::optional<Subscription> reader_;  // of it
-    std::vector<Told> told_;              // its turns so far
+    std::vector<PastTurn> turns_;         // its turns so far
     std::vector<std::string> kept_;       // turns as JSON text, the newest first
     std::size_t kept_bytes_ = 0;
     std::uint64_t read_bytes_ = 0;

@@ -29,7 +29,7 @@ void Residents::add(std::shared_ptr<Conversation> conversation) {
     ring_.push_back(conversation->id());
     const std::string id = conversation->id();
     by_id_.emplace(id, std::move(conversation));
-    look_soon();
+    schedule_unload();
 }
 
 void Residents::remove(const Conversation& conversation) {
@@ -122,7 +122,7 @@ void Residents::unload_some(std::size_t looked_at) {
     }
 }
 
-void Residents::look_soon() {
+void Residents::schedule_unload() {
     to_look_at_ = ring_.size();
     if (timer_ == 0)
         timer_ = context_.timers.arm(k_unload_interval, [this] {
@@ -137,10 +137,10 @@ void Residents::look() {
     unload_some(looked_at);
     // What is not committed yet does not rest yet.
     if (!context_.journal.idle())
-        return look_soon();
+        return schedule_unload();
     if (left == 0)
         return;
-    look_soon();
+    schedule_unload();
     to_look_at_ = left;
 }
 

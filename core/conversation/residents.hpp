@@ -57,7 +57,7 @@ class Residents {
     std::size_t size() const noexcept { return by_id_.size(); }
     void for_each(const std::function<void(Conversation&)>& call) const;
     /// To be called after a change that may have brought a conversation to rest.
-    void look_soon();
+    void schedule_unload();
 
   private:
     void on_loaded(const std::string& id, base::Result<std::optional<StoredConversation>> stored);

@@ -133,7 +133,7 @@ base::Result<void> StandaloneSandboxes::check(const SandboxRequest& request) con
                      "network \"host\" is off; the operator allows it with --allow-host-network");
     if (auto checked = sandbox::check_env(request.env); !checked)
         return checked;
-    return admission_.has_place({request.limits, holder_of(request)});
+    return admission_.check_capacity({request.limits, holder_of(request)});
 }
 
 void StandaloneSandboxes::count(const std::optional<std::string>& user_id) {

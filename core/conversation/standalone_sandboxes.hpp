@@ -14,7 +14,7 @@
 #include "core/conversation/leases.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/settings.hpp"
-#include "core/sandbox/log_book.hpp"
+#include "core/sandbox/sandbox_logs.hpp"
 
 namespace atl::conversation {
 
@@ -82,7 +82,7 @@ class StandaloneSandboxes {
     std::unordered_map<std::string, std::size_t> of_user_;                  // how many there are; no zero
     std::unordered_map<std::string, std::optional<std::string>> starting_;  // the user; until it is committed
     std::unordered_map<std::string, base::TimerId> own_;  // and the timer of its end; 0: none
-    std::unordered_map<std::string, LeaseBook> leases_;
+    std::unordered_map<std::string, LeaseTable> leases_;
     /// Null inside once it is destroyed: an answer of the store may come after that.
     std::shared_ptr<StandaloneSandboxes*> self_ = std::make_shared<StandaloneSandboxes*>(this);
 };

@@ -38,7 +38,7 @@ struct PutTurn {
 };
 struct PutKeptProcess {
     std::int64_t key;
-    KeptProcess process;
+    RestartedProcess process;
 };
 struct EraseKeptProcess {
     std::int64_t key;
@@ -83,7 +83,7 @@ struct StoredConversation {
     /// Turns that have events from first_seq on, and no record or a record that is open.
     std::vector<LoggedTurn> unrecorded_turns;
     std::uint64_t open_bytes = 0;  // of the events behind the last finished turn, from first_seq on
-    std::vector<KeptProcess> kept_processes;  // in the order of their numbers
+    std::vector<RestartedProcess> kept_processes;  // in the order of their numbers
 };
 
 /// A row of a list: a conversation and its sandbox, whose environment is left out.

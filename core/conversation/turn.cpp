@@ -6,7 +6,7 @@
 #include "core/base/log_events.hpp"
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/digest.hpp"
-#include "core/conversation/event_words.hpp"
+#include "core/conversation/event_json.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -170,7 +170,7 @@ void Turn::send_query() {
         return owner_.query_ended(sandbox::QueryEnd::connect_failed, "the sandbox went down");
     const std::string content = std::exchange(content_, {});
     if (context_.sandboxes.is_crowded(conversation_.sandbox_id))
-        channel->end_leftovers();
+        channel->end_stray_processes();
     query_ = channel->query(turn_name(record_.turn), content, "{}", *this);
 }
 

@@ -99,7 +99,7 @@ using sandbox::ToolSettingEntry;
 using sandbox::ToolSettings;
 
 /// A process that is started again in each generation.
-struct KeptProcess {
+struct RestartedProcess {
     std::uint32_t number = 0;   // in its conversation
     sandbox::ProcessSpec spec;  // its id is that of the last start
 };

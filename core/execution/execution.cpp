@@ -59,12 +59,12 @@ bool has_denial(std::string_view message, const std::set<std::string_view>& tool
 
 }  // namespace
 
-Execution::Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Told told)
+Execution::Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Callbacks told)
     : context_(context),
       id_(base::new_id()),
       key_(key),
       request_(std::move(request)),
-      told_(std::move(told)),
+      callbacks_(std::move(told)),
       created_at_(context.clock.wall_now()),
       steps_left_(base::k_call_check_steps) {}
 
@@ -102,7 +102,7 @@ void Execution::start(std::optional<Runner> runner) {
         begin();
         return give_program();
     }
-    auto made = context_.sandboxes.create_bare({limits(), request_.holder}, std::move(on_exit));
+    auto made = context_.sandboxes.create_ephemeral({limits(), request_.holder}, std::move(on_exit));
     if (!made)
         return refuse(made.error());
     sandbox_id_ = std::move(*made);
@@ -169,7 +169,7 @@ void Execution::on_running() {
     if (state_ != State::running)
         return;
     if (!std::exchange(is_engine_ready_, true))
-        told_.ready(*this);
+        callbacks_.ready(*this);
     began_ = context_.clock.steady_now();
     arm(request_.time, [this] {
         fail("timeout",
@@ -197,7 +197,7 @@ bool Execution::has_room(std::size_t bytes) const {
 
 bool Execution::may_keep(std::size_t bytes) const {
     return !is_detached() ||
-           told_.may_keep(*this, event_bytes_ + bytes + k_event_overhead_bytes + k_logs_end_bytes);
+           callbacks_.may_keep(*this, event_bytes_ + bytes + k_event_overhead_bytes + k_logs_end_bytes);
 }
 
 void Execution::on_call(std::uint64_t id, const std::string& name, const std::string& args_json) {
@@ -271,7 +271,7 @@ void Execution::on_checked(std::uint64_t id, const base::Result<void>& checked) 
     else
         reject(call, "refused",
                call.name + ": the arguments could not be checked: " + checked.error().detail());
-    program_->go_on();
+    program_->resume();
 }
 
 /// To the caller, or to the host.
@@ -502,11 +502,11 @@ void Execution::release() {
     request_.code = {};
     drop_program();
     followers_.wake_all();
-    told_.ended(*this);
+    callbacks_.ended(*this);
     if (sandbox_id_.empty())
-        return context_.timers.defer([self] { self->told_.left(*self); });
+        return context_.timers.defer([self] { self->callbacks_.left(*self); });
     context_.sandboxes.remove(
-        sandbox_id_, [] {}, [self] { self->told_.left(*self); });
+        sandbox_id_, [] {}, [self] { self->callbacks_.left(*self); });
 }
 
 void Execution::drop_program() {

@@ -20,7 +20,7 @@
 #include "core/base/reader_list.hpp"
 #include "core/base/shares.hpp"
 #include "core/execution/engine.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "core/execution/program.hpp"
 #include "core/execution/runner_pool.hpp"
 #include "core/execution/tool_host.hpp"
@@ -32,8 +32,8 @@ namespace atl::execution {
 struct ExecutionCall;
 
 struct ExecutionRequest {
-    /// unattended: the run goes on without the client that began it.
-    enum class Attendance : std::uint8_t { attended, unattended };
+    /// finish: the run goes on without the client that began it.
+    enum class OnDisconnect : std::uint8_t { cancel, finish };
     /// automatic: the server chose it, and may choose another one when the run's turn comes.
     enum class Choice : std::uint8_t { named, automatic };
 
@@ -51,7 +51,7 @@ struct ExecutionRequest {
     std::vector<std::string> tool_names;
     std::optional<ToolSet> tools;      // those of tool_names; none where there are no names
     std::shared_ptr<ToolHost> host{};  // of some of them
-    Attendance attendance = Attendance::attended;
+    OnDisconnect on_disconnect = OnDisconnect::cancel;
 };
 
 /// Of the sandbox of a run.
@@ -84,13 +84,13 @@ struct ExecutionContext {
     base::Timers& timers;
     sandbox::Manager& sandboxes;
     Programs& programs;
-    HeavyChecks* checks = nullptr;  // null: calls that take much work to check are refused
+    OffloadedChecks* checks = nullptr;  // null: calls that take much work to check are refused
 };
 
 class Execution final : public std::enable_shared_from_this<Execution>, private ProgramObserver {
   public:
     enum class State : std::uint8_t { waiting, starting, running, ended };
-    struct Told {
+    struct Callbacks {
         std::function<void(const Execution&)> ready;  // the engine that it started itself is ready
         std::function<void(Execution&)> ended;
         /// Reserves so many bytes for what is kept of a detached run; false: there is no room.
@@ -99,7 +99,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     };
     class Follower;
 
-    Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Told told);
+    Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Callbacks told);
     ~Execution() override;
     Execution(const Execution&) = delete;
     Execution& operator=(const Execution&) = delete;
@@ -112,7 +112,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     /// was promised ends as `crashed` instead. Precondition: waiting, or called from inside.
     void refuse(const base::Error& why);
     /// The client has the id of the run and waits no longer, so the run stays to be read, however it ends.
-    void promise() noexcept { is_promised_ = true; }
+    void keep_result() noexcept { is_promised_ = true; }
     /// Ends it as `cancelled`; does nothing once it has ended.
     void cancel(std::string_view why);
     /// Errors: not_found; call_answered; execution_ended; invalid_field for a result that is too long or too
@@ -137,7 +137,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     bool has_begun() const noexcept { return has_begun_; }
     bool has_ended() const noexcept { return state_ == State::ended; }
     bool is_detached() const noexcept {
-        return request_.attendance == ExecutionRequest::Attendance::unattended;
+        return request_.on_disconnect == ExecutionRequest::OnDisconnect::finish;
     }
     const std::optional<base::Error>& refusal() const noexcept { return refusal_; }
     const Engine& engine() const noexcept { return *request_.engine; }
@@ -203,7 +203,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     const std::string id_;
     const std::uint64_t key_;
     ExecutionRequest request_;
-    Told told_;
+    Callbacks callbacks_;
     State state_ = State::waiting;
     bool has_begun_ = false;
     bool is_from_pool_ = false;
@@ -224,10 +224,10 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     std::size_t event_bytes_ = 0;
     bool have_logs_ended_ = false;  // before the program did
     std::vector<std::unique_ptr<Call>> calls_;
-    std::unique_ptr<HeavyWork> check_;  // of the last call, and the program is held until it is done
-    std::size_t steps_left_;            // of checks in this turn of the loop
-    bool steps_return_ = false;         // they are given back at its end
-    std::size_t logs_at_ = 0;           // in the data of `result`, once it has ended
+    std::unique_ptr<OffloadedJob> check_;  // of the last call, and the program is held until it is done
+    std::size_t steps_left_;               // of checks in this turn of the loop
+    bool steps_return_ = false;            // they are given back at its end
+    std::size_t logs_at_ = 0;              // in the data of `result`, once it has ended
     base::ReaderList<Follower> followers_{context_.timers};
 };
 

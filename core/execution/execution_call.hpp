@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "core/execution/tool_host.hpp"
 #include "core/execution/tool_set.hpp"
 
@@ -39,7 +39,7 @@ struct ExecutionCall {
     base::SteadyTime began{};
     base::Millis took{0};
     std::unique_ptr<HostedCall> hosted;
-    std::unique_ptr<HeavyWork> reading;  // of the host's answer
+    std::unique_ptr<OffloadedJob> reading;  // of the host's answer
 
     bool is_open() const noexcept { return status == "open" || status == "asked"; }
     /// Nobody was told of it.

@@ -79,7 +79,7 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
                   (!pool_.has(*request.engine, limits) && !can_make_room(limits))))
         return room.error();
     const std::uint64_t key = ++last_key_;
-    if (request.attendance == ExecutionRequest::Attendance::unattended) {
+    if (request.on_disconnect == ExecutionRequest::OnDisconnect::finish) {
         if (auto room = make_room(key, request.holder, base::k_execution_reserved_bytes, GivingWay::all);
             !room)
             return room.error();
@@ -88,7 +88,7 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
         shares_.erase(key);
         return entered.error();
     }
-    Execution::Told told;
+    Execution::Callbacks told;
     told.may_keep = [self = self_](const Execution& it, std::size_t bytes) {
         return *self != nullptr &&
                (*self)->make_room(it.key(), it.holder(), bytes, GivingWay::all).has_value();

@@ -67,9 +67,9 @@ class Program {
     virtual bool answer_checked(std::uint64_t id, std::string_view value_json) = 0;
     virtual bool answer_error(std::uint64_t id, std::string_view message) = 0;
     /// From inside of on_call(): the observer is told nothing more, not even the end of the program, until
-    /// go_on(), which may tell it from inside. Answers are passed on meanwhile.
+    /// resume(), which may tell it from inside. Answers are passed on meanwhile.
     virtual void hold() = 0;
-    virtual void go_on() = 0;
+    virtual void resume() = 0;
 };
 
 class Programs {

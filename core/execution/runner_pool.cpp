@@ -35,11 +35,11 @@ class RunnerPool::Waiting final : public ProgramObserver,
     }
 
     base::Result<void> begin() {
-        auto made =
-            pool_.ports_.sandboxes.create_bare({pool_.limits_}, [told = runner.on_exit](const auto& exit) {
-                if (const auto call = *told)
-                    call(exit);
-            });
+        auto made = pool_.ports_.sandboxes.create_ephemeral({pool_.limits_},
+                                                            [told = runner.on_exit](const auto& exit) {
+                                                                if (const auto call = *told)
+                                                                    call(exit);
+                                                            });
         if (!made)
             return made.error();
         runner.sandbox_id = std::move(*made);

@@ -1,6 +1,6 @@
 // The tools that a program may call: their names and policies, and the schema of each, compiled where that
 // takes little work. Immutable. Pure. Not here: who answers a call; checks that take more work than the loop
-// has time for (heavy_checks.hpp).
+// has time for (offloaded_checks.hpp).
 #pragma once
 
 #include <cstddef>
@@ -59,13 +59,13 @@ class ToolSet {
     /// which names the tool: a name twice or that no property can have, a bad schema; or schemas that are too
     /// large together.
     static base::Result<ToolSet> make(std::span<const ToolSpec> specs);
-    /// False: no schema was compiled, and none of them is known to be good (HeavyChecks::verify()).
+    /// False: no schema was compiled, and none of them is known to be good (OffloadedChecks::verify()).
     bool is_compiled() const noexcept { return compiled_; }
     /// Succeeds if make() would take them with any amount of work; not for the loop. Gives their warnings().
     /// Errors: those of make().
     static base::Result<std::string> verify(std::span<const ToolSpec> specs);
-    /// The keywords that are not checked, as the text of a JSON array of {tool, keyword, why}; empty if all are
-    /// checked or no schema was compiled.
+    /// The keywords that are not checked, as the text of a JSON array of {tool, keyword, why}; empty if all
+    /// are checked or no schema was compiled.
     const std::string& warnings() const noexcept { return warnings_; }
     void set_warnings(std::string json) { warnings_ = std::move(json); }
 

@@ -20,7 +20,7 @@ base::Result<void> check_env(const Environment& wanted);
 
 /// The complete environment of a sandbox: what the request says of LANG goes before the host's.
 Environment compose_env(const Environment& host, const Record& record);
-/// The same of one made by Manager::create_bare(): of `host` PATH and LANG, and HOME.
+/// The same of one made by Manager::create_ephemeral(): of `host` PATH and LANG, and HOME.
 Environment compose_bare_env(const Environment& host);
 
 }  // namespace atl::sandbox

@@ -7,8 +7,8 @@
 //                  ready -> leaving -> killing
 //
 // Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost): the
-// processes are then still there, has_given_up() says so, and UndyingList (undying_list.hpp) goes on killing
-// them.
+// processes are then still there, has_given_up() says so, and UnkillableList (unkillable_list.hpp) goes on
+// killing them.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 // workspace, and a uid that it names is not handed out again; every start is answered once; every
 // generation that was ready is reported to the observer once when it has ended. A generation whose processes
 // do not die in time has ended for clients (`lost`), but it keeps its place, its memory, uid and workspace
-// until they are dead (undying_list.hpp).
+// until they are dead (unkillable_list.hpp).
 //
 // Not here: conversations, turns, the rights of a client.
 #pragma once
@@ -24,15 +24,15 @@
 #include "core/base/clock.hpp"
 #include "core/base/victims.hpp"
 #include "core/sandbox/host_memory_watch.hpp"
-#include "core/sandbox/log_book.hpp"
 #include "core/sandbox/machine.hpp"
 #include "core/sandbox/node_store.hpp"
 #include "core/sandbox/ports.hpp"
 #include "core/sandbox/reservation.hpp"
+#include "core/sandbox/sandbox_logs.hpp"
 #include "core/sandbox/socket_watch.hpp"
 #include "core/sandbox/stats.hpp"
 #include "core/sandbox/types.hpp"
-#include "core/sandbox/undying_list.hpp"
+#include "core/sandbox/unkillable_list.hpp"
 
 namespace atl::sandbox {
 
@@ -91,7 +91,7 @@ class Observer {
     virtual void on_removal(const std::string& sandbox_id) { (void)sandbox_id; }
     /// The host is short of memory: begins to end a sandbox that can be spared, and names it. None: nothing
     /// can be spared.
-    virtual std::optional<std::string> spare_one() { return std::nullopt; }
+    virtual std::optional<std::string> pick_victim() { return std::nullopt; }
 };
 
 // The records of the manager, in manager_parts.hpp.
@@ -117,9 +117,9 @@ class Manager {
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Succeeds if a generation may start now. A frozen generation counts like a running one: it may be thawed at
-    /// any time. `spared`: as if so much of what is nobody's yet were gone. Errors: user_share, capacity,
-    /// shutting_down.
+    /// Succeeds if a generation may start now. A frozen generation counts like a running one: it may be
+    /// thawed at any time. `spared`: as if so much of what is nobody's yet were gone. Errors: user_share,
+    /// capacity, shutting_down.
     base::Result<void> room_for(const Demand& demand, const Places& spared = {}) const;
     /// The places that users hold.
     const base::Budget& places() const noexcept { return places_; }
@@ -150,7 +150,8 @@ class Manager {
     /// to be found again. It has no workspace, and of the host's variables PATH and LANG alone. Its end is
     /// told to `on_exit`, once, where the observer would be told; remove() it then. Errors: shutting_down;
     /// capacity where no uid is left.
-    base::Result<std::string> create_bare(const Demand& demand, std::function<void(const Exit&)> on_exit);
+    base::Result<std::string> create_ephemeral(const Demand& demand,
+                                               std::function<void(const Exit&)> on_exit);
     /// Call once the store has the record of a sandbox that create() made: its workspace then outlives a
     /// crash.
     void claim(const std::string& id);
@@ -187,7 +188,7 @@ class Manager {
     /// hold.
     void hold_still(const std::string& id, Ready done);
     /// Ends a hold. True if it stood still from the answer until now.
-    bool let_go(const std::string& id);
+    bool end_hold(const std::string& id);
     /// The first process of the living generation; none without one.
     std::optional<pid_t> process(const std::string& id) const;
     /// All processes of the living generation, from its group; empty without a group.
@@ -255,7 +256,7 @@ class Manager {
     /// Includes the generations of undying().
     std::size_t living() const noexcept { return living_; }
     /// Generations whose processes did not die in time, the oldest first.
-    std::vector<Undying> undying(std::size_t most) const { return undying_.list(most); }
+    std::vector<Unkillable> undying(std::size_t most) const { return undying_.list(most); }
     std::size_t undying_count() const noexcept { return undying_.size(); }
     /// The mechanism that freezes sandboxes on this host, as ResourceGroups::freezer().
     std::string_view freezer() const { return ports_.groups.freezer(); }
@@ -265,12 +266,12 @@ class Manager {
     std::uint64_t memory_capacity_mb() const noexcept { return settings_.max_memory_mb; }
     const Stats& stats() const noexcept { return stats_; }
     /// Logs of the present sandboxes and of some that are gone.
-    const LogBook& logs() const noexcept { return logs_; }
+    const SandboxLogs& logs() const noexcept { return logs_; }
     /// A note of the server in the log of the living generation; does nothing without one.
     void note(const std::string& id, std::string text);
     /// Of a sandbox that is removed.
     void drop_log(const std::string& id) { logs_.drop(id); }
-    /// LogBook::leave() of a sandbox that is being removed, and drop_of().
+    /// SandboxLogs::leave() of a sandbox that is being removed, and drop_of().
     void leave_log(const std::string& id, const std::string& user_id) { logs_.leave(id, user_id); }
     void drop_logs_of(const std::string& user_id) { logs_.drop_of(user_id); }
     /// The memory limit of the living generation, which may be above that of the next; none without one.
@@ -281,7 +282,7 @@ class Manager {
     using Sandbox = ManagedSandbox;
     using Removal = PendingRemoval;
 
-    void hold(std::vector<Leftover> leftovers);
+    void hold(std::vector<StaleGroup> leftovers);
     void release_uid(Sandbox& sandbox);
     bool has_undying(const Sandbox& sandbox) const;
     Sandbox* lookup(const std::string& id) const;
@@ -330,8 +331,8 @@ class Manager {
     std::shared_ptr<Places> reserved_ = std::make_shared<Places>();
     std::uint64_t committed_mb_ = 0;
     Stats stats_;
-    LogBook logs_;
-    UndyingList undying_;
+    SandboxLogs logs_;
+    UnkillableList undying_;
     SocketWatch sockets_;
     HostMemoryWatch host_memory_;
     std::set<std::string> alive_;  // with a living generation
@@ -343,7 +344,7 @@ class Manager {
     };
     std::optional<Search> search_;
     base::TimerId search_timer_ = 0;
-    std::string spared_;
+    std::string victim_;
     std::optional<base::SteadyTime> last_host_kill_;
     bool shutting_down_ = false;
     Done on_quiet_;

@@ -39,7 +39,7 @@ Exit Manager::stuck_exit() {
     return {ExitClass::lost, 0, "its processes could not be let go on again"};
 }
 
-bool Manager::let_go(const std::string& id) {
+bool Manager::end_hold(const std::string& id) {
     Sandbox* sandbox = lookup(id);
     if (sandbox == nullptr || !sandbox->generation)
         return false;

@@ -80,14 +80,14 @@ void Manager::watch_host_memory() {
     host_memory_.start();
 }
 
-// A sandbox that can be spared gets an orderly end, which takes time, so only one ends at a time. At a hard
+// A sandbox that can be victim gets an orderly end, which takes time, so only one ends at a time. At a hard
 // shortage the search does not wait for that end.
 void Manager::relieve_host(Shortage shortage, const HostMemory& memory) {
     if (shutting_down_ || search_)
         return;
-    const Sandbox* const spared = lookup(spared_);
-    if ((spared == nullptr || !spared->generation) && observer_ != nullptr)
-        spared_ = observer_->spare_one().value_or("");
+    const Sandbox* const victim = lookup(victim_);
+    if ((victim == nullptr || !victim->generation) && observer_ != nullptr)
+        victim_ = observer_->pick_victim().value_or("");
     const auto now = ports_.clock.steady_now();
     if (shortage == Shortage::hard &&
         (!last_host_kill_ || now - *last_host_kill_ >= base::k_host_kill_pause)) {

@@ -1,6 +1,6 @@
 // The inside of sandbox::Manager. Internal to core/sandbox: only manager*.cpp include it. manager.cpp makes,
 // starts and ends sandboxes, manager_removal.cpp removes them, manager_limits.cpp enforces their limits,
-// manager_hold.cpp stops them for an inspection, manager_bare.cpp makes those without a
+// manager_hold.cpp stops them for an inspection, manager_ephemeral.cpp makes those without a
 // workspace.
 #pragma once
 
@@ -61,7 +61,7 @@ struct ManagedSandbox {
     std::optional<std::uint32_t> host_uid;
     Status status = Status::terminated;
     std::optional<ManagedGeneration> generation;
-    bool is_bare = false;  // made by create_bare()
+    bool is_bare = false;  // made by create_ephemeral()
     std::function<void(const Exit&)> on_bare_exit;
     bool removing = false;
     bool is_workspace_going = false;  // the rest of the removal is the disk's work, or the next start's

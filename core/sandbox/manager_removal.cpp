@@ -25,8 +25,8 @@ Result<std::size_t> Manager::take_over(const KnownSandboxes& known) {
     return swept->orphans;
 }
 
-void Manager::hold(std::vector<Leftover> leftovers) {
-    for (Leftover& leftover : leftovers) {
+void Manager::hold(std::vector<StaleGroup> leftovers) {
+    for (StaleGroup& leftover : leftovers) {
         LogLine(evt::sandbox_undying)
             .field("sbx", leftover.sandbox_id)
             .field("gen", leftover.generation)
@@ -192,13 +192,13 @@ void Manager::release_uid(Sandbox& sandbox) {
 void Manager::become_quiet() {
     if (!shutting_down_ || living_ > undying_.size() || !on_quiet_)
         return;
-    for (const Undying& left : undying_.list(base::k_max_undying_told))
+    for (const Unkillable& left : undying_.list(base::k_max_undying_told))
         LogLine(evt::sandbox_undying)
             .field("sbx", left.sandbox_id)
             .field("gen", left.generation)
             .field("err", "left to the next start")
             .error();
-    undying_.let_go();
+    undying_.stop();
     std::exchange(on_quiet_, nullptr)();
 }
 

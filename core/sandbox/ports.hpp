@@ -88,7 +88,7 @@ class ResourceGroup {
 };
 
 /// A group of an earlier run of this server whose processes did not die in time.
-struct Leftover {
+struct StaleGroup {
     std::string sandbox_id;  // empty: not known
     std::uint32_t generation = 0;
     std::vector<std::uint32_t> host_uids;  // uids of its processes, sandbox uids only
@@ -99,9 +99,9 @@ class ResourceGroups {
   public:
     virtual ~ResourceGroups() = default;
     /// The groups that were found at the start and still have processes. A second call returns nothing.
-    virtual std::vector<Leftover> take_leftovers() { return {}; }
+    virtual std::vector<StaleGroup> take_leftovers() { return {}; }
     /// The same, to look at.
-    virtual std::span<const Leftover> leftovers() const { return {}; }
+    virtual std::span<const StaleGroup> leftovers() const { return {}; }
     /// A null pointer where this host has no group to offer; an error where it should have.
     virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name,
                                                                 const Limits& limits) = 0;
@@ -370,7 +370,7 @@ class Channel {
                                          std::string_view options, QueryObserver& observer) = 0;
     /// The next query begins by ending the processes that earlier turns left running. The guest does that
     /// also unasked, when it cannot start a process for a turn.
-    virtual void end_leftovers() {}
+    virtual void end_stray_processes() {}
     virtual void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) = 0;
     /// Asks the guest to end the agent and itself.
     virtual void shutdown(std::function<void(base::Result<void>)> done) = 0;

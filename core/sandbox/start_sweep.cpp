@@ -94,7 +94,7 @@ Result<StartSweep> Sweeper::run() {
 // Processes of the last run that did not die keep their workspace and uid, whatever the store says.
 Result<std::vector<std::string>> Sweeper::hold_leftovers() {
     std::vector<std::string> held_ids;
-    for (const Leftover& leftover : groups_.leftovers()) {
+    for (const StaleGroup& leftover : groups_.leftovers()) {
         held_ids.push_back(leftover.sandbox_id);
         left_uids_.insert(leftover.host_uids.begin(), leftover.host_uids.end());
         uids_.hold(leftover.host_uids);
@@ -173,7 +173,7 @@ Result<void> Sweeper::suspect(const std::string& id, std::uint32_t host_uid) {
 }
 
 Result<void> Sweeper::suspect_named() {
-    for (const Leftover& leftover : groups_.leftovers()) {
+    for (const StaleGroup& leftover : groups_.leftovers()) {
         const auto is_it = [&](const StartSweep::Suspect& each) {
             return each.record.id == leftover.sandbox_id;
         };

@@ -191,9 +191,9 @@ std::string comparable_host(std::string_view host) {
     return std::string(host);
 }
 
-base::Result<void> check_host(std::string_view authority, Reach reach,
+base::Result<void> check_host(std::string_view authority, ListenerScope reach,
                               const std::vector<std::string>& allowed) {
-    if (reach == Reach::unix_socket || (reach == Reach::network && allowed.empty()))
+    if (reach == ListenerScope::unix_socket || (reach == ListenerScope::network && allowed.empty()))
         return {};
     const auto host = host_without_port(authority);
     const bool absent = authority.empty();  // HTTP/1.0; a browser always sends it
@@ -201,7 +201,7 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
         return {};
     if (host) {
         const Literal literal = ip_literal(*host);
-        if (literal == Literal::loopback || (literal == Literal::other && reach == Reach::network))
+        if (literal == Literal::loopback || (literal == Literal::other && reach == ListenerScope::network))
             return {};
         if (is_localhost(*host))
             return {};

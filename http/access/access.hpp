@@ -128,7 +128,7 @@ class KeyAuthenticator final : public Authenticator {
 std::string_view credential(const Request& request) noexcept;
 
 /// The places from which a listener can be reached.
-enum class Reach : std::uint8_t { loopback, network, unix_socket };
+enum class ListenerScope : std::uint8_t { loopback, network, unix_socket };
 
 /// True if `host`, without port, is "localhost" or a name below it (RFC 6761 section 6.3).
 bool is_localhost(std::string_view host) noexcept;
@@ -141,7 +141,7 @@ std::string comparable_host(std::string_view host);
 /// the loopback's names, its IP addresses, and `allowed` are served; on a network `allowed` and IP addresses
 /// if `allowed` is not empty; on a Unix socket anything. Each of `allowed` is a comparable_host(). Errors:
 /// host_not_allowed.
-base::Result<void> check_host(std::string_view authority, Reach reach,
+base::Result<void> check_host(std::string_view authority, ListenerScope reach,
                               const std::vector<std::string>& allowed);
 
 /// True for an origin of the web as browsers send it (RFC 6454 section 7): http or https, a host, perhaps a

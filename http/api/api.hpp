@@ -18,14 +18,14 @@
 #include "core/base/shares.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
-#include "core/sandbox/undying.hpp"
+#include "core/sandbox/unkillable.hpp"
 #include "http/access/limit_settings.hpp"
 #include "http/access/subscribers.hpp"
 #include "http/server/router.hpp"
 
 namespace atl::execution {
 class Executions;
-class HeavyChecks;
+class OffloadedChecks;
 }  // namespace atl::execution
 
 namespace atl::http {
@@ -49,8 +49,8 @@ struct SystemInfo {
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
-    std::function<std::vector<sandbox::Undying>()> undying;  // the oldest first
-    std::string warm_pause = "none";                         // the mechanism of freezing: cgroup2, cgroup1
+    std::function<std::vector<sandbox::Unkillable>()> undying;  // the oldest first
+    std::string warm_pause = "none";                            // the mechanism of freezing: cgroup2, cgroup1
     std::size_t orphans = 0;                    // workspaces that no record names, as the start found them
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
     std::function<std::string(const std::string& sandbox_id, std::uint16_t first_port)>
@@ -62,18 +62,18 @@ struct SystemInfo {
 
 class Metrics;
 class StreamTokens;
-class UnattendedCalls;
+class DetachedCalls;
 
 struct Api {
     conversation::Manager& conversations;
     base::Budgets& budgets;
     SystemInfo system;
-    const StreamTokens* tokens = nullptr;              // without: no route makes tokens
-    const Metrics* metrics = nullptr;                  // without: /metrics is empty
-    SubscriberCounts subscribers;                      // now
-    std::shared_ptr<UnattendedCalls> unattended = {};  // made with the routes that need it
-    execution::Executions* executions = nullptr;       // without: programs are not run
-    execution::HeavyChecks* checks = nullptr;          // without: tools that take long to check are refused
+    const StreamTokens* tokens = nullptr;          // without: no route makes tokens
+    const Metrics* metrics = nullptr;              // without: /metrics is empty
+    SubscriberCounts subscribers;                  // now
+    std::shared_ptr<DetachedCalls> detached = {};  // made with the routes that need it
+    execution::Executions* executions = nullptr;   // without: programs are not run
+    execution::OffloadedChecks* checks = nullptr;  // without: tools that take long to check are refused
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.

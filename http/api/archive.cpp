@@ -77,7 +77,7 @@ Task<Result<Response>> async_put_archive(Api& api, RequestContext& context) {
         co_return Error(Errc::unsupported_media_type, "Send the tar without a `Content-Encoding`.");
     FileMembers members("unpack");
     members.path(path_query(context));
-    const ChangeCall change{"unpack", Unattended::goes_on, unpacked_answer, context.body};
+    const ChangeCall change{"unpack", OnDisconnect::finish, unpacked_answer, context.body};
     co_return co_await async_change_files(api, context, members, change);
 }
 
@@ -109,9 +109,8 @@ std::vector<Route> archive_routes(Api& api) {
     put.query = {path, k_named_parameter};
     put.responses = {{200, "All of it is unpacked.", "Unpacked"},
                      {200, "Progress, then the numbers.", "FileStream", k_event_stream_type}};
-    put.errors =
-        file_errors({Errc::invalid_archive, Errc::is_directory, Errc::already_exists, Errc::file_changed,
-                     Errc::directory_not_empty, Errc::unsupported_media_type});
+    put.errors = file_errors({Errc::invalid_archive, Errc::is_directory, Errc::already_exists,
+                              Errc::file_changed, Errc::directory_not_empty, Errc::unsupported_media_type});
     routes.push_back(std::move(put));
     return routes;
 }

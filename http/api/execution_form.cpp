@@ -186,7 +186,7 @@ base::Result<ExecuteForm> read_execute(const Json& body, SplitSchemas schemas, s
     if (const auto calls = reader.integer("maxCalls", k_execution_calls_range))
         request.max_calls = *calls;
     if (reader.boolean("detached").value_or(false))
-        request.attendance = execution::ExecutionRequest::Attendance::unattended;
+        request.on_disconnect = execution::ExecutionRequest::OnDisconnect::finish;
     if (of == SandboxTools::offered)
         read_sandbox_tools(reader, form.sandbox_tools);
     read_tools(reader, form.sandbox_tools, schemas, form.tools);

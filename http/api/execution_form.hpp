@@ -10,7 +10,7 @@
 
 #include "core/base/execution_limits.hpp"
 #include "core/execution/execution.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "core/execution/tool_set.hpp"
 #include "http/wire/json_reader.hpp"
 

@@ -5,7 +5,7 @@
 namespace atl::http {
 
 ExecutionSocket::ExecutionSocket(std::shared_ptr<execution::Execution> execution,
-                                 execution::HeavyChecks* checks, std::uint64_t after, StreamLease place,
+                                 execution::OffloadedChecks* checks, std::uint64_t after, StreamLease place,
                                  AdmitFrame admit_frame, base::SteadyTime expires_at)
     : FrameSession({base::k_max_body_bytes, expires_at, std::move(admit_frame)}),
       place_(std::move(place)),
@@ -74,13 +74,13 @@ void ExecutionSocket::split(std::string text) {
 void ExecutionSocket::take(const base::Result<ExecutionFrame>& frame) {
     if (frame.has_error())
         return write_rejection(out(), frame.error());
-    if (const auto done = obey(*frame); done.has_error())
+    if (const auto done = handle(*frame); done.has_error())
         write_rejection(out(), done.error(), frame->id);
     else if (!frame->id.empty())
         write_frame(out(), Opcode::text, "{\"type\":\"accepted\",\"id\":" + frame->id + "}");
 }
 
-base::Result<void> ExecutionSocket::obey(const ExecutionFrame& frame) {
+base::Result<void> ExecutionSocket::handle(const ExecutionFrame& frame) {
     if (frame.kind == ExecutionFrame::Kind::answer)
         return follower_.execution().answer(frame.call_id, frame.answer);
     follower_.execution().cancel("the caller cancelled it");

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/execution/execution.hpp"
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "http/access/client_limits.hpp"
 #include "http/api/execution_form.hpp"
 #include "http/api/frame_session.hpp"
@@ -20,7 +20,7 @@ namespace atl::http {
 class ExecutionSocket final : public FrameSession {
   public:
     /// `checks`: split long answers, and outlive this. Null: they are read here.
-    ExecutionSocket(std::shared_ptr<execution::Execution> execution, execution::HeavyChecks* checks,
+    ExecutionSocket(std::shared_ptr<execution::Execution> execution, execution::OffloadedChecks* checks,
                     std::uint64_t after, StreamLease place, AdmitFrame admit_frame,
                     base::SteadyTime expires_at);
 
@@ -37,13 +37,13 @@ class ExecutionSocket final : public FrameSession {
 
     void split(std::string text);
     void take(const base::Result<ExecutionFrame>& frame);
-    base::Result<void> obey(const ExecutionFrame& frame);
+    base::Result<void> handle(const ExecutionFrame& frame);
 
     StreamLease place_;
     execution::Execution::Follower follower_;
-    execution::HeavyChecks* const checks_;
+    execution::OffloadedChecks* const checks_;
     std::shared_ptr<WakeEvent> wake_;
-    std::unique_ptr<execution::HeavyWork> splitting_;          // until what came of it is taken
+    std::unique_ptr<execution::OffloadedJob> splitting_;       // until what came of it is taken
     std::optional<base::Result<execution::SplitJson>> parts_;  // what came of it
     std::uint64_t cursor_;
     bool woken_ = true;

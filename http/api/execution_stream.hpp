@@ -15,15 +15,16 @@
 namespace atl::http {
 
 /// The client that began a run; the run ends with it, unless it is detached.
-class Attendance {
+class CancelOnDisconnect {
   public:
-    explicit Attendance(std::shared_ptr<execution::Execution> execution) : execution_(std::move(execution)) {}
-    ~Attendance() {
+    explicit CancelOnDisconnect(std::shared_ptr<execution::Execution> execution)
+        : execution_(std::move(execution)) {}
+    ~CancelOnDisconnect() {
         if (!execution_->is_detached())
             execution_->cancel("the client that began the run has left");
     }
-    Attendance(const Attendance&) = delete;
-    Attendance& operator=(const Attendance&) = delete;
+    CancelOnDisconnect(const CancelOnDisconnect&) = delete;
+    CancelOnDisconnect& operator=(const CancelOnDisconnect&) = delete;
 
   private:
     std::shared_ptr<execution::Execution> execution_;
@@ -31,10 +32,10 @@ class Attendance {
 
 class ExecutionStream final : public BodyStream {
   public:
-    /// `attendance` is null where the stream only follows.
+    /// `cancel_on_disconnect` is null where the stream only follows.
     ExecutionStream(std::shared_ptr<execution::Execution> execution, std::uint64_t after, EventNames names,
-                    StreamLease lease, std::unique_ptr<Attendance> attendance)
-        : attendance_(std::move(attendance)),
+                    StreamLease lease, std::unique_ptr<CancelOnDisconnect> cancel_on_disconnect)
+        : cancel_on_disconnect_(std::move(cancel_on_disconnect)),
           lease_(std::move(lease)),
           follower_(std::move(execution)),
           cursor_(after),
@@ -46,7 +47,7 @@ class ExecutionStream final : public BodyStream {
     void end_early(base::Errc reason, std::string& out) override;
 
   private:
-    std::unique_ptr<Attendance> attendance_;
+    std::unique_ptr<CancelOnDisconnect> cancel_on_disconnect_;
     StreamLease lease_;
     execution::Execution::Follower follower_;
     std::uint64_t cursor_;

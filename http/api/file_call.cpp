@@ -123,7 +123,7 @@ Result<FileReply> parse_file_reply(std::string_view json) {
 }
 
 Task<Result<FileAnswer>> async_file_call(Api& api, RequestContext& context, const FileMembers& members,
-                                         Unattended unattended) {
+                                         OnDisconnect on_disconnect) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -132,7 +132,7 @@ Task<Result<FileAnswer>> async_file_call(Api& api, RequestContext& context, cons
     if (call.has_error())
         co_return call.error();
     auto waiting =
-        unattended == Unattended::ends ? (*call)->async_reply_for_client() : (*call)->async_reply();
+        on_disconnect == OnDisconnect::cancel ? (*call)->async_reply_for_client() : (*call)->async_reply();
     const auto json = co_await std::move(waiting);
     if (json.has_error())
         co_return json.error();

@@ -53,7 +53,7 @@ struct FileReply {
 base::Result<FileReply> parse_file_reply(std::string_view json);
 
 /// Whether a call goes on when its client has left.
-enum class Unattended : std::uint8_t { ends, goes_on };
+enum class OnDisconnect : std::uint8_t { cancel, finish };
 
 /// Begins a call and waits for its reply.
 struct FileAnswer {
@@ -62,7 +62,7 @@ struct FileAnswer {
 };
 /// Errors: those of async_call() and GuestCall::async_reply_for_client(), bridge_failed.
 base::Task<base::Result<FileAnswer>> async_file_call(Api& api, RequestContext& context,
-                                                     const FileMembers& members, Unattended unattended);
+                                                     const FileMembers& members, OnDisconnect on_disconnect);
 
 /// All lines of a field that is a list, as one. Nothing: there is none. Never empty.
 std::optional<std::string> list_field(const Request& request, std::string_view name);

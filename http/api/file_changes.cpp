@@ -123,7 +123,7 @@ Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
     FileMembers members("remove");
     members.path(context.param("path")).flag("recursive", recursive != nullptr && *recursive == "1");
     members.conditions(context.request);
-    const ChangeCall change{"delete", Unattended::goes_on, removal_answer};
+    const ChangeCall change{"delete", OnDisconnect::finish, removal_answer};
     co_return co_await async_change_files(api, context, members, change);
 }
 
@@ -184,9 +184,9 @@ Task<Result<Response>> async_change(Api& api, RequestContext& context) {
     if (form->op != "mkdir")
         members.target(form->target).flag("overwrite", form->overwrite).conditions(context.request);
     // A copy that breaks off leaves nothing.
-    const ChangeCall change = form->op == "copy"   ? ChangeCall{"copy", Unattended::ends, entry_answer}
-                              : form->op == "move" ? ChangeCall{"move", Unattended::goes_on, entry_answer}
-                                                   : ChangeCall{"mkdir", Unattended::goes_on, entry_answer};
+    const ChangeCall change = form->op == "copy"   ? ChangeCall{"copy", OnDisconnect::cancel, entry_answer}
+                              : form->op == "move" ? ChangeCall{"move", OnDisconnect::finish, entry_answer}
+                                                   : ChangeCall{"mkdir", OnDisconnect::finish, entry_answer};
     co_return co_await async_change_files(api, context, members, change);
 }
 

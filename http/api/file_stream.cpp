@@ -5,8 +5,8 @@
 
 #include "core/base/json_writer.hpp"
 #include "core/base/limits.hpp"
+#include "http/api/detached_calls.hpp"
 #include "http/api/progress_stream.hpp"
-#include "http/api/unattended_calls.hpp"
 #include "http/wire/download.hpp"
 
 namespace atl::http {
@@ -119,8 +119,8 @@ Response progress_response(Api& api, RequestContext& context, const std::string&
                            std::unique_ptr<GuestCall> call, EventNames names, const ChangeCall& change) {
     ProgressStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     // Input that is not complete counts for nothing.
-    if (change.unattended == Unattended::goes_on && change.input == nullptr)
-        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.unattended->keep(std::move(unread)); };
+    if (change.on_disconnect == OnDisconnect::finish && change.input == nullptr)
+        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.detached->keep(std::move(unread)); };
     Response response;
     response.content_type = k_event_stream_type;
     forbid_scripts(response);
@@ -156,8 +156,8 @@ Task<Result<Response>> async_change_files(Api& api, RequestContext& context, con
         if (ended.has_error())
             co_return ended.error();
     }
-    auto waiting =
-        change.unattended == Unattended::ends ? (*call)->async_reply_for_client() : (*call)->async_reply();
+    auto waiting = change.on_disconnect == OnDisconnect::cancel ? (*call)->async_reply_for_client()
+                                                                : (*call)->async_reply();
     const auto reply = co_await std::move(waiting);
     if (reply.has_error())
         co_return reply.error();

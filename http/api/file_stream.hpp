@@ -10,7 +10,7 @@ namespace atl::http {
 
 struct ChangeCall {
     std::string_view op;  // as frames name it; of static storage
-    Unattended unattended = Unattended::goes_on;
+    OnDisconnect on_disconnect = OnDisconnect::finish;
     /// The answer, from the guest's reply. Errors: bridge_failed.
     base::Result<Response> (*answer)(std::string_view reply) = nullptr;
     BodySource* input = nullptr;  // of the request; null: the call takes none

@@ -37,7 +37,7 @@ Result<bool> flag_of(const RequestContext& context, std::string_view name) {
 Task<Result<Response>> async_stat(Api& api, RequestContext& context) {
     FileMembers members("stat");
     members.path(context.param("path"));
-    const auto answer = co_await async_file_call(api, context, members, Unattended::goes_on);
+    const auto answer = co_await async_file_call(api, context, members, OnDisconnect::finish);
     if (answer.has_error())
         co_return answer.error();
     Response response = json_response(answer->reply.entry);
@@ -142,7 +142,7 @@ Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing sh
         members.number("length", 0);
     else if (const auto asked = asked_range(request))
         ask_for_range(members, *asked);
-    auto answer = co_await async_file_call(api, context, members, Unattended::goes_on);
+    auto answer = co_await async_file_call(api, context, members, OnDisconnect::finish);
     if (answer.has_error())
         co_return answer.error();
     const FileReply& file = answer->reply;

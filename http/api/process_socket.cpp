@@ -115,7 +115,7 @@ void ProcessSocket::on_message(Opcode opcode, std::string_view payload) {
     if (json.has_error())
         return write_rejection(out(), json.error());
     const auto frame = read_process_frame(*json);
-    frame.has_error() ? write_rejection(out(), frame.error()) : obey(*frame);
+    frame.has_error() ? write_rejection(out(), frame.error()) : handle(*frame);
 }
 
 void ProcessSocket::on_input(std::string_view bytes) {
@@ -128,7 +128,7 @@ void ProcessSocket::on_input(std::string_view bytes) {
     pass_input();
 }
 
-void ProcessSocket::obey(const ProcessFrame& frame) {
+void ProcessSocket::handle(const ProcessFrame& frame) {
     if (!run_ || is_over_)
         return;
     is_active_();

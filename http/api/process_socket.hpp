@@ -64,7 +64,7 @@ class ProcessSocket final : public FrameSession, private sandbox::RunObserver {
 
     void changed();
     void on_input(std::string_view bytes);
-    void obey(const ProcessFrame& frame);
+    void handle(const ProcessFrame& frame);
     void end_input();
     void pass_input();
     void take_output();

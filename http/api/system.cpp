@@ -115,7 +115,7 @@ void write_loop(base::JsonWriter& json, const base::LoopMeter* meter) {
 void write_undying(base::JsonWriter& json, const Api& api, const Principal& principal) {
     json.begin_array();
     for (const auto& one :
-         principal.unrestricted() ? api.system.undying() : std::vector<sandbox::Undying>()) {
+         principal.unrestricted() ? api.system.undying() : std::vector<sandbox::Unkillable>()) {
         json.begin_object();
         json.key("sandboxId");
         if (one.sandbox_id.empty())

@@ -29,8 +29,8 @@ Task<Result<std::string>> async_verify(Api& api, RequestContext& context, const 
                                        const std::vector<execution::ToolSpec>& specs) {
     if (api.checks == nullptr)
         co_return no_checks();
-    execution::HeavyChecks::Work work;
-    auto verify = [&](execution::HeavyChecks::Done<std::string> done) {
+    execution::OffloadedChecks::Work work;
+    auto verify = [&](execution::OffloadedChecks::Done<std::string> done) {
         work = api.checks->verify(user, specs, std::move(done));
     };
     const auto verified = co_await context.async_reply<std::string>(verify);
@@ -46,8 +46,8 @@ Task<Result<std::string>> async_declare(Api& api, RequestContext& context, const
     if (verified.has_error())
         co_return verified.error();
     set.set_warnings(*verified);
-    execution::HeavyChecks::Work work;
-    auto declare = [&](execution::HeavyChecks::Done<std::string> done) {
+    execution::OffloadedChecks::Work work;
+    auto declare = [&](execution::OffloadedChecks::Done<std::string> done) {
         work = api.checks->declare(user, specs, std::move(done));
     };
     const auto declared = co_await context.async_reply<std::string>(declare);
@@ -61,8 +61,8 @@ Task<Result<execution::SplitJson>> async_split_body(Api& api, RequestContext& co
     auto text = context.take_json_text();
     if (text.has_error())
         co_return text.error();
-    execution::HeavyChecks::Work work;
-    auto split = [&](execution::HeavyChecks::Done<execution::SplitJson> done) {
+    execution::OffloadedChecks::Work work;
+    auto split = [&](execution::OffloadedChecks::Done<execution::SplitJson> done) {
         work = api.checks->split(user, key, std::move(*text), std::move(done));
     };
     co_return co_await context.async_reply<execution::SplitJson>(split);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/execution/heavy_checks.hpp"
+#include "core/execution/offloaded_checks.hpp"
 #include "core/execution/tool_set.hpp"
 #include "http/api/api.hpp"
 #include "http/server/context.hpp"
@@ -16,7 +16,7 @@ namespace atl::http {
 base::Error bad_tools(const base::Error& why);
 
 /// Gives the warnings of tools whose set is not compiled (execution::ToolSet). `user`: whose line it waits
-/// in. Errors: invalid_field; those of execution::HeavyChecks.
+/// in. Errors: invalid_field; those of execution::OffloadedChecks.
 base::Task<base::Result<std::string>> async_verify(Api& api, RequestContext& context, const std::string& user,
                                                    const std::vector<execution::ToolSpec>& specs);
 /// Gives their declarations; `set` gets the warnings.
@@ -25,7 +25,7 @@ base::Task<base::Result<std::string>> async_declare(Api& api, RequestContext& co
                                                     const std::vector<execution::ToolSpec>& specs,
                                                     execution::ToolSet& set);
 /// The body, split at the member `key` (execution_form.hpp). Errors: unsupported_media_type; those of
-/// execution::HeavyChecks::split().
+/// execution::OffloadedChecks::split().
 base::Task<base::Result<execution::SplitJson>> async_split_body(Api& api, RequestContext& context,
                                                                 const std::string& user,
                                                                 std::string_view key);

@@ -11,6 +11,7 @@
 #include "core/plain/tool_table.hpp"
 #include "core/plain/utf8.hpp"
 #include "http/api/api.hpp"
+#include "http/api/detached_calls.hpp"
 #include "http/api/event_stream.hpp"
 #include "http/api/guest_call.hpp"
 #include "http/api/leased_sandbox.hpp"
@@ -20,7 +21,6 @@
 #include "http/api/tool_formats.hpp"
 #include "http/api/tool_progress.hpp"
 #include "http/api/tool_stream.hpp"
-#include "http/api/unattended_calls.hpp"
 #include "http/wire/download.hpp"
 
 namespace atl::http {
@@ -271,7 +271,7 @@ Response stream_response(Api& api, std::unique_ptr<GuestCall> call, const std::s
     ToolStream::Names names{tool, form.tool_call_id};
     ToolStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     if (changes_files(tool))
-        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.unattended->keep(std::move(unread)); };
+        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.detached->keep(std::move(unread)); };
     Response response;
     response.content_type = k_event_stream_type;
     names.events = form.names;
@@ -365,7 +365,7 @@ Task<Result<Response>> async_list_tools(Api& api, RequestContext& context) {
 }  // namespace
 
 std::vector<Route> tool_routes(Api& api) {
-    api.unattended = std::make_shared<UnattendedCalls>(api.conversations.timers());
+    api.detached = std::make_shared<DetachedCalls>(api.conversations.timers());
     std::vector<Route> routes;
     Route list{Method::get, "/v1/tools", "listTools",
                "The tools for models, with the schemas of their arguments.",

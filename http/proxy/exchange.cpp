@@ -180,7 +180,7 @@ bool Exchange::pass_body() {
 }
 
 bool Exchange::is_upstream_deaf() const {
-    return upstream_->is_deaf() || is_over(upstream_->status());
+    return upstream_->has_peer_stopped_reading() || is_over(upstream_->status());
 }
 
 // True while it has not taken what lies here.
@@ -512,7 +512,7 @@ base::Task<> Exchange::async_tunnel() {
         bool ended = false;
         bool pump() {
             const std::string_view input = from.input();
-            if (to.is_deaf() && !ended) {
+            if (to.has_peer_stopped_reading() && !ended) {
                 from.consume(input.size());
                 ended = true;
                 return true;

@@ -93,13 +93,13 @@ in_port_t& port_in(sockaddr_storage& address) {
                                         : reinterpret_cast<sockaddr_in6&>(address).sin6_port;
 }
 
-Reach reach_of(const sockaddr_storage& address) {
+ListenerScope reach_of(const sockaddr_storage& address) {
     if (address.ss_family == AF_INET) {
         const auto ip = ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr);
-        return (ip >> 24U) == 127 ? Reach::loopback : Reach::network;
+        return (ip >> 24U) == 127 ? ListenerScope::loopback : ListenerScope::network;
     }
     const auto& ip = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(&ip) ? Reach::loopback : Reach::network;
+    return IN6_IS_ADDR_LOOPBACK(&ip) ? ListenerScope::loopback : ListenerScope::network;
 }
 
 // A client that vanished without a word, asleep or behind a NAT, is noticed within two minutes. Accepted
@@ -222,7 +222,7 @@ base::Result<void> check_listen_spec(const std::string& spec) {
     return {};
 }
 
-Listener::Listener(base::Executor executor, UniqueFd fd, int family, Reach reach)
+Listener::Listener(base::Executor executor, UniqueFd fd, int family, ListenerScope reach)
     : descriptor_(executor, fd.release()), family_(family), reach_(reach) {}
 
 Listener::~Listener() {
@@ -239,7 +239,7 @@ base::Result<std::vector<Listener>> Listener::open(base::Executor executor, cons
         if (fd.has_error())
             return fd.error();
         std::vector<Listener> opened;
-        opened.push_back(Listener(executor, std::move(*fd), AF_UNIX, Reach::unix_socket));
+        opened.push_back(Listener(executor, std::move(*fd), AF_UNIX, ListenerScope::unix_socket));
         opened.back().address_ = spec;
         opened.back().unix_path_ = path;
         opened.back().unix_inode_ = inode_of(path);
@@ -306,7 +306,7 @@ std::optional<Listener> Listener::open_loopback(base::Executor executor, int fam
     UniqueFd fd = listen_at(reinterpret_cast<const sockaddr*>(&address), length, call, error_number);
     if (!fd)
         return std::nullopt;
-    Listener listener(executor, std::move(fd), family, Reach::loopback);
+    Listener listener(executor, std::move(fd), family, ListenerScope::loopback);
     listener.address_ = address_text(address);
     return listener;
 }

@@ -60,7 +60,7 @@ class Listener {
 
     /// As bound: port 0 is replaced by the one that the kernel chose.
     const std::string& address() const noexcept { return address_; }
-    Reach reach() const noexcept { return reach_; }
+    ListenerScope reach() const noexcept { return reach_; }
     base::Executor executor() { return descriptor_.get_executor(); }
     /// As bound; 0: it has none.
     std::uint16_t port() const noexcept;
@@ -68,11 +68,11 @@ class Listener {
   private:
     using Descriptor = boost::asio::posix::basic_stream_descriptor<base::Executor>;
 
-    Listener(base::Executor executor, base::UniqueFd fd, int family, Reach reach);
+    Listener(base::Executor executor, base::UniqueFd fd, int family, ListenerScope reach);
 
     Descriptor descriptor_;
     int family_;
-    Reach reach_;
+    ListenerScope reach_;
     std::string address_;
     std::string unix_path_;
     std::uint64_t unix_inode_ = 0;

@@ -88,7 +88,8 @@ void Server::start() {
 }
 
 bool Server::is_plain(const Door& door) const {
-    return !state_.tls || door.encryption == Encryption::none || door.listener.reach() == Reach::unix_socket;
+    return !state_.tls || door.encryption == Encryption::none ||
+           door.listener.reach() == ListenerScope::unix_socket;
 }
 
 std::size_t Server::queued_wakes() const {
@@ -126,7 +127,7 @@ void Server::take(Accepted client, Door& door) {
         return refuse(client, door, lease.error());
     if (sessions_.size() >= state_.settings.max_connections)
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
-    const Reach reach = door.listener.reach();
+    const ListenerScope reach = door.listener.reach();
     auto connection =
         std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket)), state_.clock,
                                      state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);

@@ -32,7 +32,7 @@ enum class BodyKind : std::uint8_t {
 
 /// How a request came.
 struct Arrival {
-    Reach reach;             // of the listener
+    ListenerScope reach;     // of the listener
     bool secure = false;     // through TLS of this server
     base::SteadyTime at;     // the end of its head
     std::uint16_t port = 0;  // of the listener; 0: none

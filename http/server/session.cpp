@@ -28,7 +28,7 @@ base::SteadyTime cut_time(const Principal& principal, const Response& response) 
 }  // namespace
 
 Session::Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
-                 PeerAddress peer, Reach reach, CountLimiter::Lease lease, std::uint16_t port)
+                 PeerAddress peer, ListenerScope reach, CountLimiter::Lease lease, std::uint16_t port)
     : state_(state),
       services_(services),
       service_(&services.any()),

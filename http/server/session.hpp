@@ -27,7 +27,7 @@ class Session {
     /// `state` and `services` must outlive the session. `lease` counts the connection as long as the session
     /// lives. `port`: of the listener; 0: none.
     Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
-            PeerAddress peer, Reach reach, CountLimiter::Lease lease, std::uint16_t port = 0);
+            PeerAddress peer, ListenerScope reach, CountLimiter::Lease lease, std::uint16_t port = 0);
 
     /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
     /// abort().
@@ -71,7 +71,7 @@ class Session {
     RequestParser parser_;
     BodyBudget::Place place_;         // of a body that is collected
     std::optional<BodyReader> body_;  // of one that is streamed
-    Reach reach_;
+    ListenerScope reach_;
     std::uint16_t port_;
     PeerAddress peer_;
     CountLimiter::Lease lease_;

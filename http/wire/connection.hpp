@@ -40,8 +40,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
                const WireSettings& settings, std::shared_ptr<const TlsContext> tls = nullptr);
     /// One that a coroutine waits for together with another: whatever happens to this one wakes the other's
-    /// waiter. Deadlines belong to the other one. Once its peer takes nothing more (is_deaf()), what the peer
-    /// has said can still be read.
+    /// waiter. Deadlines belong to the other one. Once its peer takes nothing more
+    /// (has_peer_stopped_reading()), what the peer has said can still be read.
     Connection(std::unique_ptr<ByteStream> stream, const Connection& other);
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
@@ -98,7 +98,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     Io status() const noexcept;
     /// Whether a write has failed where that does not end reading. An end of the input behind it is `failed`:
     /// a reset looks like one once the write has taken its error (tcp(7), SO_ERROR).
-    bool is_deaf() const noexcept { return deaf_; }
+    bool has_peer_stopped_reading() const noexcept { return deaf_; }
     /// Takes the stream away, for another use; null where a read or a wait of it is under way. Only without
     /// TLS and input.
     std::unique_ptr<ByteStream> release();

@@ -46,7 +46,7 @@ void run_turn(std::size_t events) {
 }
 
 /// False: the agent is to end.
-bool obey(const std::string& line) {
+bool handle(const std::string& line) {
     constexpr std::string_view prompt = R"("prompt":")";
     if (const std::size_t at = line.find(prompt); at != std::string::npos)
         run_turn(std::strtoul(line.c_str() + at + prompt.size(), nullptr, 10));
@@ -63,7 +63,7 @@ int main() {
         pending.append(chunk, static_cast<std::size_t>(size));
         for (std::size_t end = 0; (end = pending.find('\n')) != std::string::npos;
              pending.erase(0, end + 1)) {
-            if (!obey(pending.substr(0, end)))
+            if (!handle(pending.substr(0, end)))
                 return 0;
         }
     }

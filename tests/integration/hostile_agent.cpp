@@ -78,7 +78,7 @@ void deaf() {
         ::pause();
 }
 
-void obey(const std::string& prompt) {
+void handle(const std::string& prompt) {
     if (prompt == "crash")
         ::_exit(3);
     if (prompt == "segv")
@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
     while (::getline(&line, &capacity, stdin) > 0) {
         const std::string text(line);
         if (text.find("\"cmd\":\"query\"") != std::string::npos)
-            obey(prompt_of(text));
+            handle(prompt_of(text));
         else if (text.find("\"cmd\":\"shutdown\"") != std::string::npos && argc > 1 &&
                  std::strcmp(argv[1], "ignore-shutdown") == 0)
             deaf();

@@ -252,8 +252,8 @@ struct FakeWorld : sandbox::Launcher,
         enforcement.processes = process_limit;
     }
     // ResourceGroups
-    std::span<const sandbox::Leftover> leftovers() const override { return left; }
-    std::vector<sandbox::Leftover> take_leftovers() override { return std::exchange(left, {}); }
+    std::span<const sandbox::StaleGroup> leftovers() const override { return left; }
+    std::vector<sandbox::StaleGroup> take_leftovers() override { return std::exchange(left, {}); }
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
@@ -347,7 +347,7 @@ struct FakeWorld : sandbox::Launcher,
     std::set<std::string> groups;
     std::map<std::string, sandbox::Limits> group_limits;  // by the name of the group, also of those before
     std::uint32_t most_cpu_percent = UINT32_MAX;          // that the kernel takes of a group that is there
-    std::vector<sandbox::Leftover> left;                  // of an earlier server
+    std::vector<sandbox::StaleGroup> left;                // of an earlier server
     std::set<std::uint32_t> uids;
     std::set<std::uint32_t> withheld;     // of processes that an earlier server left, by hold()
     std::set<std::uint32_t> quarantined;  // of its trash

@@ -60,8 +60,8 @@ struct Bench {
     Bench(const Bench&) = delete;
     Bench& operator=(const Bench&) = delete;
     /// A check of arguments that fit or do not.
-    std::unique_ptr<execution::HeavyWork> ask(Outcome& outcome, const std::string& args = "[1]",
-                                              const std::string& user = "") {
+    std::unique_ptr<execution::OffloadedJob> ask(Outcome& outcome, const std::string& args = "[1]",
+                                                 const std::string& user = "") {
         return checker->check(user, "t", R"({"type":"array","items":{"type":"number"}})", args,
                               [&outcome](base::Result<void> result) { outcome = std::move(result); });
     }
@@ -309,7 +309,7 @@ TEST_CASE("checker: work that its process dies of twice fails, in its order and 
                      0755);
     Bench bench({.program = folder / "program"});
     std::string order;
-    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    std::vector<std::unique_ptr<execution::OffloadedJob>> works;
     for (const std::string name : {"a1", "a2", "b1"})
         works.push_back(bench.checker->check(
             name.substr(0, 1), "t", "{}", "[1]",
@@ -378,7 +378,7 @@ TEST_CASE("checker: users take turns, and the clients of one have so much waitin
     const pid_t process = bench.checker->pid();
     REQUIRE(signal_to(process, SIGSTOP) == 0);
     std::string order;
-    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    std::vector<std::unique_ptr<execution::OffloadedJob>> works;
     const auto ask = [&](const std::string& user) {
         works.push_back(bench.checker->split(
             user, "result", "[1]", [&order, user](const base::Result<execution::SplitJson>& result) {
@@ -402,7 +402,7 @@ TEST_CASE("checker: what waits of one user's clients leaves others room in bytes
     const pid_t process = bench.checker->pid();
     REQUIRE(signal_to(process, SIGSTOP) == 0);
     std::string order;
-    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    std::vector<std::unique_ptr<execution::OffloadedJob>> works;
     const auto answer = [&](const std::string& user) {
         works.push_back(bench.checker->split(
             user, "result", '"' + std::string(900'000, 'x') + '"',
@@ -427,7 +427,7 @@ TEST_CASE("checker: what a run sends is taken however much of its user's clients
     const pid_t process = bench.checker->pid();
     REQUIRE(signal_to(process, SIGSTOP) == 0);
     std::string order;
-    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    std::vector<std::unique_ptr<execution::OffloadedJob>> works;
     const auto answer = [&](const std::string& user, std::size_t bytes) {
         works.push_back(bench.checker->split(
             user, "result", '"' + std::string(bytes, 'x') + '"',

@@ -67,13 +67,13 @@ struct Inside final : sandbox::Operations {
 
 /// Answers when the test says.
 struct Reader final : bridge::runner::FrameReading {
-    struct One final : execution::HeavyWork {
+    struct One final : execution::OffloadedJob {
         explicit One(int& count) : living(++count) {}
         ~One() override { --living; }
         int& living;
     };
-    std::unique_ptr<execution::HeavyWork> read(const std::string& whose, std::string text,
-                                               std::uint64_t max_value_bytes, Told answer) override {
+    std::unique_ptr<execution::OffloadedJob> read(const std::string& whose, std::string text,
+                                                  std::uint64_t max_value_bytes, Callback answer) override {
         user = whose;
         json = std::move(text);
         most = max_value_bytes;
@@ -84,7 +84,7 @@ struct Reader final : bridge::runner::FrameReading {
     std::string user;
     std::string json;
     std::uint64_t most = 0;
-    Told told;
+    Callback told;
     int living = 0;
 };
 
@@ -312,9 +312,9 @@ TEST_CASE("A program that is held says nothing until it goes on, not even its en
     CHECK(lab.program->answer_checked(1, "7"));  // answers pass
     CHECK(lab.next_frame()["result"] == 7);
     CHECK_FALSE(lab.program->answer_checked(1, "7"));
-    lab.program->go_on();
+    lab.program->resume();
     CHECK(lab.told == "running add1[1] add2[2] ");
-    lab.program->go_on();
+    lab.program->resume();
     CHECK(lab.told == "running add1[1] add2[2] end:5");
 }
 

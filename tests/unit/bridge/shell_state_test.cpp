@@ -50,18 +50,18 @@ TEST_CASE("a state's file is there as long as its turn, and is read up to a boun
         path = file->path();
         ShellState state;
         state.directory = "/before";
-        CHECK(file->read(state) == StateFile::Told::not_begun);
+        CHECK(file->read(state) == StateFile::Found::not_begun);
         std::ofstream(path) << "x";
-        CHECK(file->read(state) == StateFile::Told::nothing);
+        CHECK(file->read(state) == StateFile::Found::nothing);
         CHECK(state.directory == "/before");
         std::ofstream(path) << told("/now\n|A=1||");
-        CHECK(file->read(state) == StateFile::Told::state);
+        CHECK(file->read(state) == StateFile::Found::state);
         CHECK(state.directory == "/now");
         std::ofstream(path) << told("/big\n|A=" + std::string(base::k_max_shell_state_bytes - 10, 'x') +
                                     "||");
-        CHECK(file->read(state) == StateFile::Told::state);
+        CHECK(file->read(state) == StateFile::Found::state);
         std::ofstream(path) << told("/big\n|A=" + std::string(base::k_max_shell_state_bytes, 'x') + "||");
-        CHECK(file->read(state) == StateFile::Told::too_much);
+        CHECK(file->read(state) == StateFile::Found::too_much);
         const auto other = StateFile::make(folder.path().string());
         REQUIRE(other);
         CHECK(other->path() != path);

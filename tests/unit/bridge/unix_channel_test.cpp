@@ -84,7 +84,7 @@ TEST_CASE("a query writes one command line and hands out events until done") {
 
 TEST_CASE("a query asks to end leftovers once, where that is wanted") {
     Bench bench;
-    bench.channel->end_leftovers();
+    bench.channel->end_stray_processes();
     const auto line_of = [&](const char* turn) {
         bench.query = bench.channel->query(turn, "x", "{}", bench.turn);
         return bench.guest.accept().received();

@@ -87,7 +87,7 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("admission: who finds room starts at once, and nobody is evicted for it") {
     House house(1, {"a"});
-    CHECK(house.admission.has_place({}).has_value());
+    CHECK(house.admission.check_capacity({}).has_value());
     house.ask("x");
     CHECK(house.started == Names{"x"});
     CHECK(house.evicted.empty());
@@ -95,7 +95,7 @@ TEST_CASE("admission: who finds room starts at once, and nobody is evicted for i
 
 TEST_CASE("admission: without room the start waits for the end of one that is spared") {
     House house(0, {"a", "b"});
-    CHECK(house.admission.has_place({}).has_value());
+    CHECK(house.admission.check_capacity({}).has_value());
     house.ask("x");
     CHECK(house.started.empty());
     CHECK(house.admission.waits("x"));
@@ -120,7 +120,7 @@ TEST_CASE("admission: those that wait go in their order, each in the place of an
 
 TEST_CASE("admission: where nobody can be spared the start is refused, with a time to come back") {
     House house;
-    CHECK(house.admission.has_place({}).error().retry_after() == std::chrono::seconds{7});
+    CHECK(house.admission.check_capacity({}).error().retry_after() == std::chrono::seconds{7});
     house.ask("x");
     CHECK(house.refused == Names{"x"});
 }
@@ -168,7 +168,7 @@ TEST_CASE("admission: nothing is ended for a start that this would not help") {
     house.spared = {"idle"};
     house.ahead = {"a"};
     house.worth = 0;
-    CHECK_FALSE(house.admission.has_place({}).has_value());
+    CHECK_FALSE(house.admission.check_capacity({}).has_value());
     house.ask("huge");
     CHECK(house.refused == std::vector<std::string>{"huge"});
     CHECK(house.spared.size() == 1);
@@ -179,7 +179,7 @@ TEST_CASE("admission: beyond the share of a user the start waits for a sandbox o
     House house(5, {"bob/1", "ann/1", "ann/2"});
     house.ahead = {"pool"};
     house.over = {"ann"};
-    CHECK(house.admission.has_place({{}, base::ShareHolder::user("ann")}).has_value());
+    CHECK(house.admission.check_capacity({{}, base::ShareHolder::user("ann")}).has_value());
     house.ask("x", "ann");
     CHECK(house.started.empty());
     CHECK(house.evicted == Names{"ann/1"});
@@ -197,7 +197,7 @@ TEST_CASE("admission: beyond the share of a user the start waits for a sandbox o
 TEST_CASE("admission: beyond the share of a user whose sandboxes are all in use the start is refused") {
     House house(5, {"bob/1"});
     house.over = {"ann"};
-    const auto refused = house.admission.has_place({{}, base::ShareHolder::user("ann")});
+    const auto refused = house.admission.check_capacity({{}, base::ShareHolder::user("ann")});
     CHECK(refused.error().code() == base::Errc::user_share);
     house.ask("x", "ann");
     CHECK(house.refused == Names{"x"});
@@ -208,7 +208,7 @@ TEST_CASE("admission: no sandbox of a user is ended where too few can be for its
     House house(5, {"ann/1", "ann/2", "ann/3"});
     house.over = {"ann"};
     house.needed = 4;
-    CHECK(house.admission.has_place({{}, base::ShareHolder::user("ann")}).has_error());
+    CHECK(house.admission.check_capacity({{}, base::ShareHolder::user("ann")}).has_error());
     house.ask("x", "ann");
     CHECK(house.refused == Names{"x"});
     CHECK(house.evicted.empty());

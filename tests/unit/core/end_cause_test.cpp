@@ -25,7 +25,7 @@ constexpr const char* k_too_much = "its workspace holds 96 MB, more than the dis
 struct Holder {
     FakeClock clock;
     FakeTimers timers{clock};
-    conversation::LeaseBook book{timers, [](LeaseUse) {}};
+    conversation::LeaseTable book{timers, [](LeaseUse) {}};
     std::unique_ptr<Lease> lease = take();
     std::vector<Error> told;
     conversation::EndCause cause{*lease, timers, [this](const Error& why) { told.push_back(why); }};

@@ -63,7 +63,7 @@ struct FakeProgram final : execution::Program {
         return true;
     }
     void hold() override { is_held = true; }
-    void go_on() override { is_held = false; }
+    void resume() override { is_held = false; }
     bool is_held = false;
     execution::ProgramSpec spec;
     Told observer;
@@ -101,8 +101,8 @@ struct FakeHost final : execution::ToolHost {
 };
 
 /// Answers when the test says.
-struct FakeChecks final : execution::HeavyChecks {
-    struct One final : execution::HeavyWork {
+struct FakeChecks final : execution::OffloadedChecks {
+    struct One final : execution::OffloadedJob {
         explicit One(int& count) : living(++count) {}
         ~One() override { --living; }
         int& living;

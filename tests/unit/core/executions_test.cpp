@@ -209,7 +209,7 @@ TEST_CASE("A run that was promised is kept with the reason where it cannot begin
     Lab lab(100, {.running = 1, .running_per_user = 1, .waiting_per_user = 5, .retry_after = {}});
     const auto first = lab.begin(lab.request());
     const auto execution = lab.begin(lab.request());
-    execution->promise();
+    execution->keep_result();
     lab.settle();
     lab.world.failure_per_mille = 1000;
     first->cancel("");
@@ -261,14 +261,14 @@ TEST_CASE("Results of one user's runs leave those of others where they are") {
         return execution;
     };
     ExecutionRequest unread = lab.request("quiet");
-    unread.attendance = ExecutionRequest::Attendance::unattended;
+    unread.on_disconnect = ExecutionRequest::OnDisconnect::finish;
     const auto quiet = ended(std::move(unread), "kept");
-    const auto attendance =
-        GENERATE(ExecutionRequest::Attendance::attended, ExecutionRequest::Attendance::unattended);
+    const auto on_disconnect =
+        GENERATE(ExecutionRequest::OnDisconnect::cancel, ExecutionRequest::OnDisconnect::finish);
     std::vector<std::shared_ptr<Execution>> greedy;
     for (int i = 0; i < 25; ++i) {
         ExecutionRequest wanted = lab.request("greedy");
-        wanted.attendance = attendance;
+        wanted.on_disconnect = on_disconnect;
         greedy.push_back(ended(std::move(wanted), std::string(3UL * 1024 * 1024, 'x')));
     }
     CHECK(lab.executions.find(quiet->id()) == quiet);
@@ -281,9 +281,9 @@ TEST_CASE("Results of one user's runs leave those of others where they are") {
 
 TEST_CASE("Results that were read go first, and an attended run takes no unread one's place") {
     Lab lab;
-    const auto ended = [&lab](ExecutionRequest::Attendance attendance) {
+    const auto ended = [&lab](ExecutionRequest::OnDisconnect on_disconnect) {
         ExecutionRequest wanted = lab.request("ann");
-        wanted.attendance = attendance;
+        wanted.on_disconnect = on_disconnect;
         auto execution = lab.begin(std::move(wanted));
         FakeProgram& program = lab.started(execution);
         for (int i = 0; i < 2; ++i)
@@ -292,60 +292,60 @@ TEST_CASE("Results that were read go first, and an attended run takes no unread 
         lab.settle();
         return execution;
     };
-    using Attendance = ExecutionRequest::Attendance;
+    using OnDisconnect = ExecutionRequest::OnDisconnect;
     std::vector<std::shared_ptr<Execution>> unread;
     for (int i = 0; i < 5; ++i)
-        unread.push_back(ended(Attendance::unattended));
+        unread.push_back(ended(OnDisconnect::finish));
     const auto is_kept = [&lab](const std::shared_ptr<Execution>& one) {
         return lab.executions.find(one->id()) == one;
     };
     CHECK(std::ranges::all_of(unread, is_kept));
-    CHECK_FALSE(is_kept(ended(Attendance::attended)));
+    CHECK_FALSE(is_kept(ended(OnDisconnect::cancel)));
     CHECK(std::ranges::all_of(unread, is_kept));
     unread[3]->note_read();
-    const auto attended = ended(Attendance::attended);
+    const auto attended = ended(OnDisconnect::cancel);
     CHECK_FALSE(is_kept(unread[3]));
     CHECK(is_kept(attended));
-    CHECK(is_kept(ended(Attendance::unattended)));
+    CHECK(is_kept(ended(OnDisconnect::finish)));
     CHECK_FALSE(is_kept(attended));
     CHECK(is_kept(unread[0]));
-    CHECK(is_kept(ended(Attendance::unattended)));
+    CHECK(is_kept(ended(OnDisconnect::finish)));
     CHECK_FALSE(is_kept(unread[0]));
     CHECK(is_kept(unread[1]));
 }
 
 TEST_CASE("A detached run whose result could find no room is refused before it starts") {
     Lab lab;
-    using Attendance = ExecutionRequest::Attendance;
-    const auto wanted = [&lab](Attendance attendance) {
+    using OnDisconnect = ExecutionRequest::OnDisconnect;
+    const auto wanted = [&lab](OnDisconnect on_disconnect) {
         ExecutionRequest request = lab.request("ann");
-        request.attendance = attendance;
+        request.on_disconnect = on_disconnect;
         return request;
     };
     std::vector<base::Share> others;
     SECTION("the user has all that one may have") {
         const auto ann = base::ShareHolder::user("ann");
         others.push_back(*lab.budgets.results.take(ann, lab.budgets.results.room(ann)));
-        CHECK(lab.executions.begin(wanted(Attendance::unattended)).error().code() == base::Errc::user_share);
+        CHECK(lab.executions.begin(wanted(OnDisconnect::finish)).error().code() == base::Errc::user_share);
     }
     SECTION("all users together have all") {
         for (int i = 0; lab.budgets.results.used() < base::k_max_kept_execution_bytes; ++i) {
             const auto user = base::ShareHolder::user(std::to_string(i));
             others.push_back(*lab.budgets.results.take(user, lab.budgets.results.room(user)));
         }
-        CHECK(lab.executions.begin(wanted(Attendance::unattended)).error().code() == base::Errc::capacity);
+        CHECK(lab.executions.begin(wanted(OnDisconnect::finish)).error().code() == base::Errc::capacity);
     }
     CHECK(lab.executions.waiting() + lab.executions.running() == 0);
-    (void)lab.begin(wanted(Attendance::attended));
+    (void)lab.begin(wanted(OnDisconnect::cancel));
     others.clear();
-    (void)lab.begin(wanted(Attendance::unattended));
+    (void)lab.begin(wanted(OnDisconnect::finish));
     CHECK(lab.budgets.results.used() == base::k_execution_reserved_bytes);
 }
 
 TEST_CASE("A detached run whose user has no more room keeps what it had room for, and says so") {
     Lab lab;
     ExecutionRequest wanted = lab.with_tools();
-    wanted.attendance = ExecutionRequest::Attendance::unattended;
+    wanted.on_disconnect = ExecutionRequest::OnDisconnect::finish;
     const auto execution = lab.begin(std::move(wanted));
     FakeProgram& program = lab.started(execution);
     const auto rest = *lab.budgets.results.take({}, lab.budgets.results.room({}));

@@ -61,16 +61,16 @@ TEST_CASE("hold: it stands still from the answer until it is let go, and stays r
     CHECK(box.held->has_value());
     CHECK(box.stands_still());
     CHECK(box.status() == sandbox::Status::ready);
-    CHECK(box.sandboxes->let_go(box.id));
+    CHECK(box.sandboxes->end_hold(box.id));
     CHECK_FALSE(box.stands_still());
     CHECK(box.status() == sandbox::Status::ready);
-    CHECK_FALSE(box.sandboxes->let_go(box.id));
+    CHECK_FALSE(box.sandboxes->end_hold(box.id));
 }
 
 TEST_CASE("hold: let go before it stands still, it goes on and nobody is told") {
     Box box;
     box.hold();
-    CHECK_FALSE(box.sandboxes->let_go(box.id));
+    CHECK_FALSE(box.sandboxes->end_hold(box.id));
     box.settle();
     CHECK_FALSE(box.held.has_value());
     CHECK_FALSE(box.stands_still());
@@ -86,7 +86,7 @@ TEST_CASE("hold: one that is frozen anyway is held as it is, and stays frozen") 
     REQUIRE(box.held.has_value());
     CHECK(box.held->has_value());
     SECTION("until it is let go") {
-        CHECK(box.sandboxes->let_go(box.id));
+        CHECK(box.sandboxes->end_hold(box.id));
         CHECK(box.status() == sandbox::Status::frozen);
         CHECK(box.stands_still());
     }
@@ -94,7 +94,7 @@ TEST_CASE("hold: one that is frozen anyway is held as it is, and stays frozen") 
         box.sandboxes->thaw(box.id);
         CHECK_FALSE(box.stands_still());
         CHECK(box.status() == sandbox::Status::ready);
-        CHECK_FALSE(box.sandboxes->let_go(box.id));
+        CHECK_FALSE(box.sandboxes->end_hold(box.id));
     }
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("hold: a freeze that is asked for meanwhile comes, and the end of the 
         box.settle();
     std::optional<base::Result<void>> frozen;
     box.sandboxes->freeze(box.id, [&frozen](const auto& result) { frozen = result; });
-    CHECK_FALSE(box.sandboxes->let_go(box.id));
+    CHECK_FALSE(box.sandboxes->end_hold(box.id));
     box.settle();
     REQUIRE(frozen.has_value());
     CHECK(frozen->has_value());
@@ -127,7 +127,7 @@ TEST_CASE("hold: a sandbox that is stopped or removed meanwhile goes on to its e
     else
         box.sandboxes->stop(box.id, sandbox::ExitClass::killed, "a test", [&done] { done = true; });
     CHECK_FALSE(box.stands_still());
-    CHECK_FALSE(box.sandboxes->let_go(box.id));
+    CHECK_FALSE(box.sandboxes->end_hold(box.id));
     box.settle();
     while (!done && box.world.timers.fire_next())
         box.settle();

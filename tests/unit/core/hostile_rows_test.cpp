@@ -44,7 +44,7 @@ struct Altered {
         auto made = SqliteStore::open(file);
         REQUIRE(made);
         box.env = {{"A", "b"}};
-        KeptProcess process{1, {}};
+        RestartedProcess process{1, {}};
         process.spec.program.argv = {"true"};
         REQUIRE(test::commit(
             **made, {PutConversation{record}, PutSandbox{box}, PutKeptProcess{7, process},

@@ -152,7 +152,7 @@ class History {
     /// A measurement begins to hold a sandbox still, or ends.
     void measure() {
         if (!world_.measured.empty()) {
-            sandboxes_->let_go(std::exchange(world_.measured, ""));
+            sandboxes_->end_hold(std::exchange(world_.measured, ""));
         } else if (!world_.processes.empty()) {
             world_.measured = std::next(world_.processes.begin(),
                                         static_cast<std::ptrdiff_t>(world_.pick(world_.processes.size())))

@@ -91,7 +91,7 @@ struct AskedExec {
         REQUIRE_FALSE(refusal.has_value());
         refusal = why;
     }
-    void go_on() { std::exchange(next, nullptr)(); }
+    void resume() { std::exchange(next, nullptr)(); }
 
     PausedHouse& house;
     std::function<void()> next;
@@ -111,14 +111,14 @@ TEST_CASE("a delete between the reads of an exec makes the sandbox unknown, wher
     AskedExec exec(house);
     for (std::size_t given = 0; given < reads_before; ++given) {
         house.give(0);
-        exec.go_on();
+        exec.resume();
     }
     REQUIRE(house.waiting.size() == 1);
     if (!is_read_under_way)
         house.give(0);
     house.remove(removal, is_read_under_way ? 1 : 0);
     while (!exec.refusal && (exec.next || !house.waiting.empty()))
-        exec.next ? exec.go_on() : house.give(0);
+        exec.next ? exec.resume() : house.give(0);
     house.settle();
     REQUIRE(exec.refusal.has_value());
     CHECK(exec.refusal->code() == Errc::not_found);
@@ -129,7 +129,7 @@ TEST_CASE("a delete behind the last read of an exec is the end of the conversati
     AskedExec exec(house);
     for (int given = 0; given < 2; ++given) {
         house.give(0);
-        exec.go_on();
+        exec.resume();
     }
     house.give(0);
     REQUIRE(house.waiting.size() == 1);

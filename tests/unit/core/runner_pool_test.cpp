@@ -37,7 +37,7 @@ struct PoolPrograms final : execution::Programs {
         bool answer_checked(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
         void hold() override {}
-        void go_on() override {}
+        void resume() override {}
         PoolPrograms& all;
         const std::string engine;
         execution::ProgramObserver* observer;

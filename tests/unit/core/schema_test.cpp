@@ -91,7 +91,7 @@ TEST_CASE("Every stored field comes back as it was put, in a new row and in a ch
     for (const int round : {1, 2}) {
         Record record;
         sandbox::Record box;
-        KeptProcess process;
+        RestartedProcess process;
         fill(record, round);
         fill(box, round);
         fill(process.spec, round);

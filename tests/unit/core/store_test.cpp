@@ -137,7 +137,7 @@ TEST_CASE("A process that is kept comes back as it was put, and goes with its co
     const auto kept = [&dir](std::int64_t key) {
         const auto stored = test::load(*open(dir.path() / "db"), conversation_record(key).id);
         REQUIRE(stored);
-        return stored->has_value() ? (*stored)->kept_processes : std::vector<KeptProcess>();
+        return stored->has_value() ? (*stored)->kept_processes : std::vector<RestartedProcess>();
     };
     REQUIRE(test::commit(
         *open(dir.path() / "db"),

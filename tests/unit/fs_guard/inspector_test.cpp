@@ -30,12 +30,12 @@ struct Scene {
     std::function<void(base::Result<fs_guard::Inspection>)> on_looked;
     bool stands_still = true;
     std::optional<fs_guard::Members> members = fs_guard::Members{7, {7, 8}};
-    int let_go = 0;
+    int end_hold = 0;
     std::optional<base::Result<fs_guard::Inspection>> answer;
     fs_guard::Inspector inspector{{timers,
                                    [this](const std::string&, auto done) { on_held = std::move(done); },
                                    [this](const std::string&) {
-                                       ++let_go;
+                                       ++end_hold;
                                        return stands_still;
                                    },
                                    [this](const std::string&) { return members; },
@@ -54,11 +54,11 @@ TEST_CASE("inspector: it is looked at while it stands still, and goes on before 
     CHECK_FALSE(scene.on_looked);
     scene.on_held({});
     REQUIRE(scene.on_looked);
-    CHECK(scene.let_go == 0);
+    CHECK(scene.end_hold == 0);
     fs_guard::Inspection seen;
     seen.tree.bytes = 7;
     scene.on_looked(seen);
-    CHECK(scene.let_go == 1);
+    CHECK(scene.end_hold == 1);
     CHECK(scene.found().stood_still);
     CHECK(scene.found().tree.bytes == 7);
     CHECK(scene.timers.idle());
@@ -85,7 +85,7 @@ TEST_CASE("inspector: what cannot be stopped is looked at all the same") {
     }
     SECTION("without an answer") {
         REQUIRE(scene.timers.fire_next());
-        CHECK(scene.let_go == 1);
+        CHECK(scene.end_hold == 1);
         // Too late now.
         scene.on_held({});
     }
@@ -101,12 +101,12 @@ TEST_CASE("inspector: nobody stands still for longer than allowed, also if the h
     scene.on_held({});
     const auto then = scene.clock.steady_now();
     REQUIRE(scene.timers.fire_next());
-    CHECK(scene.let_go == 1);
+    CHECK(scene.end_hold == 1);
     CHECK(scene.clock.steady_now() - then == fs_guard::k_longest_standstill);
     CHECK_FALSE(scene.answer.has_value());
     scene.on_looked(fs_guard::Inspection{});
     CHECK_FALSE(scene.found().stood_still);
-    CHECK(scene.let_go == 1);
+    CHECK(scene.end_hold == 1);
 }
 
 TEST_CASE("inspector: one that was let go on by another did not stand still") {
@@ -123,7 +123,7 @@ TEST_CASE("inspector: an error of the helper is told, and the sandbox goes on") 
     scene.inspect();
     scene.on_held({});
     scene.on_looked(base::Error(base::Errc::storage_failed, "gone"));
-    CHECK(scene.let_go == 1);
+    CHECK(scene.end_hold == 1);
     REQUIRE(scene.answer.has_value());
     CHECK_FALSE(scene.answer->has_value());
     SECTION("and the next look is another one") {
@@ -131,7 +131,7 @@ TEST_CASE("inspector: an error of the helper is told, and the sandbox goes on") 
         scene.on_held({});
         scene.on_looked(fs_guard::Inspection{});
         CHECK(scene.found().stood_still);
-        CHECK(scene.let_go == 2);
+        CHECK(scene.end_hold == 2);
     }
 }
 

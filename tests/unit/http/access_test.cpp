@@ -105,7 +105,7 @@ TEST_CASE("a wrong key is told apart from none, without a word about the key") {
 }
 
 TEST_CASE("a refused site learns the flag with which the operator can allow it") {
-    const auto host = check_host("evil.example:80", Reach::loopback, {}).error().detail();
+    const auto host = check_host("evil.example:80", ListenerScope::loopback, {}).error().detail();
     CHECK(host.find("--allowed-host evil.example`") != std::string::npos);
     CHECK(host.find("ATOLL_ALLOWED_HOSTS") != std::string::npos);
     const auto origin = [](const char* text) {
@@ -120,25 +120,25 @@ TEST_CASE("a loopback listener answers to its own names only") {
     const std::vector<std::string> none;
     for (const char* host : {"localhost", "localhost:4100", "LOCALHOST", "app.localhost:80", "127.0.0.1",
                              "127.9.9.9:1", "[::1]:4100", "[::1]", ""})
-        CHECK(check_host(host, Reach::loopback, none).has_value());
+        CHECK(check_host(host, ListenerScope::loopback, none).has_value());
     for (const char* host :
          {"evil.example", "evil.example:4100", "localhost.evil.example", "xlocalhost", ".localhost",
           "192.168.1.1", "[::2]", "127.0.0.1.evil.example", "localhost:x", "a@localhost:1:2"})
-        CHECK(check_host(host, Reach::loopback, none).error().code() == Errc::host_not_allowed);
-    CHECK(check_host("Atoll.example:443", Reach::loopback, {"atoll.example"}).has_value());
+        CHECK(check_host(host, ListenerScope::loopback, none).error().code() == Errc::host_not_allowed);
+    CHECK(check_host("Atoll.example:443", ListenerScope::loopback, {"atoll.example"}).has_value());
     // An address is the same one however it is written.
     for (const char* host : {"[2001:db8::5]:4100", "[2001:db8::5]", "[2001:DB8:0:0::5]:80"})
-        CHECK(check_host(host, Reach::loopback, {"[2001:db8::5]"}).has_value());
+        CHECK(check_host(host, ListenerScope::loopback, {"[2001:db8::5]"}).has_value());
     for (const char* host : {"[2001:db8::6]:4100", "2001:db8::5", "[2001:db8::5", "[]", "["})
-        CHECK_FALSE(check_host(host, Reach::loopback, {"[2001:db8::5]"}).has_value());
+        CHECK_FALSE(check_host(host, ListenerScope::loopback, {"[2001:db8::5]"}).has_value());
 }
 
 TEST_CASE("a network listener with configured names answers to those and to addresses") {
-    CHECK(check_host("anything", Reach::network, {}).has_value());
-    CHECK(check_host("atoll.example", Reach::network, {"atoll.example"}).has_value());
-    CHECK(check_host("10.0.0.1:4100", Reach::network, {"atoll.example"}).has_value());
-    CHECK_FALSE(check_host("evil.example", Reach::network, {"atoll.example"}).has_value());
-    CHECK(check_host("evil.example", Reach::unix_socket, {}).has_value());
+    CHECK(check_host("anything", ListenerScope::network, {}).has_value());
+    CHECK(check_host("atoll.example", ListenerScope::network, {"atoll.example"}).has_value());
+    CHECK(check_host("10.0.0.1:4100", ListenerScope::network, {"atoll.example"}).has_value());
+    CHECK_FALSE(check_host("evil.example", ListenerScope::network, {"atoll.example"}).has_value());
+    CHECK(check_host("evil.example", ListenerScope::unix_socket, {}).has_value());
 }
 
 TEST_CASE("pages of other sites are refused") {

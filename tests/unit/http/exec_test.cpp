@@ -44,7 +44,7 @@ struct Stage {
     FakeClock clock;
     FakeTimers timers{clock};
     int released = 0;
-    conversation::LeaseBook book{timers, [this](conversation::LeaseUse) { ++released; }};
+    conversation::LeaseTable book{timers, [this](conversation::LeaseUse) { ++released; }};
     PlayedRun play;
     base::Budget budget{k_budget};
 

@@ -36,7 +36,7 @@ TEST_CASE("A program is read with all that it may have, and with defaults where 
     CHECK(form->request.memory_mb == 64);
     CHECK(form->request.max_calls == 3);
     CHECK(form->request.choice == execution::ExecutionRequest::Choice::named);
-    CHECK(form->request.attendance == execution::ExecutionRequest::Attendance::unattended);
+    CHECK(form->request.on_disconnect == execution::ExecutionRequest::OnDisconnect::finish);
     REQUIRE(form->tools.size() == 2);
     CHECK(form->tools[0].schema_json == R"({"type":"object"})");
     CHECK(form->tools[0].policy == execution::Policy::ask);

@@ -55,7 +55,7 @@ class FakeServer {
             std::make_shared<http::Connection>(std::move(stream), clock_, timers_, state_.settings);
         tasks_.spawn(async_serve(*this, std::make_shared<http::Session>(
                                             state_, services_, std::move(connection), http::PeerAddress{},
-                                            http::Reach::loopback, http::CountLimiter::Lease())));
+                                            http::ListenerScope::loopback, http::CountLimiter::Lease())));
         run();
         return peer;
     }

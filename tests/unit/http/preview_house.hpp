@@ -83,7 +83,7 @@ class PreviewHouse {
             std::make_unique<FakeStream>(peer), house_.world.clock, house_.world.timers, state_.settings);
         sessions_.push_back(std::make_shared<http::Session>(
             state_, *services_, std::move(connection), *http::parse_address("127.0.0.1"),
-            http::Reach::loopback, http::CountLimiter::Lease(),
+            http::ListenerScope::loopback, http::CountLimiter::Lease(),
             static_cast<std::uint16_t>(std::stoi(number))));
         tasks_.spawn(async_serve(sessions_.back()));
         run();

@@ -79,7 +79,7 @@ struct Followed {
     FakeClock clock;
     FakeTimers timers{clock};
     int released = 0;
-    conversation::LeaseBook book{timers, [this](conversation::LeaseUse) { ++released; }};
+    conversation::LeaseTable book{timers, [this](conversation::LeaseUse) { ++released; }};
     PlayedProcess play;
     std::unique_ptr<http::ProcessStream> stream;
 };
@@ -351,7 +351,7 @@ TEST_CASE("a stream of a process says what ended the sandbox, also where the con
 TEST_CASE("a process that cannot be followed is refused before its stream begins") {
     FakeClock clock;
     FakeTimers timers{clock};
-    conversation::LeaseBook book{timers, [](conversation::LeaseUse) {}};
+    conversation::LeaseTable book{timers, [](conversation::LeaseUse) {}};
     std::unique_ptr<conversation::Lease> lease;
     book.add("sandbox", conversation::LeaseUse::process, [&lease](auto reply) { lease = std::move(*reply); });
     book.grant();

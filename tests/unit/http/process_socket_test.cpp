@@ -28,7 +28,7 @@ class Shell {
     PlayedProcess play;
     FakeClock lease_clock;
     FakeTimers lease_timers{lease_clock};
-    conversation::LeaseBook book{lease_timers, [](conversation::LeaseUse) {}};
+    conversation::LeaseTable book{lease_timers, [](conversation::LeaseUse) {}};
 
   private:
     std::unique_ptr<conversation::Lease> lease() {

@@ -108,9 +108,9 @@ class ProxyLab {
         auto peer = std::make_shared<FakePeer>(loop_.get_executor());
         auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
                                                              timers_, state_.settings);
-        sessions_.push_back(std::make_shared<http::Session>(state_, services_, std::move(connection),
-                                                            http::PeerAddress{}, http::Reach::loopback,
-                                                            http::CountLimiter::Lease()));
+        sessions_.push_back(
+            std::make_shared<http::Session>(state_, services_, std::move(connection), http::PeerAddress{},
+                                            http::ListenerScope::loopback, http::CountLimiter::Lease()));
         tasks_.spawn(async_serve(sessions_.back()));
         run();
         return peer;

@@ -28,7 +28,8 @@ class PlainService final : public http::Service {
     }
     http::Decision admit(http::RequestContext& context, const http::Arrival& arrival) override {
         http::Decision decision;
-        if (context.request.header("X-Password") != "sesame" || arrival.reach != http::Reach::loopback) {
+        if (context.request.header("X-Password") != "sesame" ||
+            arrival.reach != http::ListenerScope::loopback) {
             decision.refusal = refuse(context, base::Error(base::Errc::unauthorized, "say the word"));
             return decision;
         }

@@ -1,5 +1,5 @@
 // What the log of a conversation tells of the ports of its sandbox, whatever the sandbox says.
-#include "core/conversation/port_news.hpp"
+#include "core/conversation/port_events.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
@@ -11,14 +11,14 @@ namespace {
 
 using conversation::EventType;
 using conversation::PauseMode;
-using conversation::PortNews;
+using conversation::PortEvents;
 using Lines = std::vector<std::string>;
 
 struct Desk {
     FakeClock clock;
     FakeTimers timers{clock};
     Lines lines;
-    PortNews news{
+    PortEvents news{
         clock, timers, [this](EventType type, const std::string& data) {
             lines.push_back(std::string(type == EventType::port_opened ? "open " : "close ") + data);
         }};

@@ -1,10 +1,10 @@
-#include "http/api/unattended_calls.hpp"
+#include "http/api/detached_calls.hpp"
 
 #include "core/plain/operation_limits.hpp"
 
 namespace atl::http {
 
-void UnattendedCalls::keep(std::unique_ptr<GuestCall> call) {
+void DetachedCalls::keep(std::unique_ptr<GuestCall> call) {
     if (calls_.size() >= base::k_max_unattended_calls)
         return;
     Kept& kept = calls_.emplace_back();

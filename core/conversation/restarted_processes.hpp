@@ -16,15 +16,15 @@
 
 namespace atl::conversation {
 
-class KeptProcesses {
+class RestartedProcesses {
   public:
     /// `conversation` is read at each call; `written` is called after each write to the journal.
-    KeptProcesses(Context& context, const Record& conversation, std::function<void()> written);
-    ~KeptProcesses() { *self_ = nullptr; }
-    KeptProcesses(const KeptProcesses&) = delete;
-    KeptProcesses& operator=(const KeptProcesses&) = delete;
+    RestartedProcesses(Context& context, const Record& conversation, std::function<void()> written);
+    ~RestartedProcesses() { *self_ = nullptr; }
+    RestartedProcesses(const RestartedProcesses&) = delete;
+    RestartedProcesses& operator=(const RestartedProcesses&) = delete;
 
-    void restore(const std::vector<KeptProcess>& stored);
+    void restore(const std::vector<RestartedProcess>& stored);
     /// Starts another one in the living generation. `reply` once, from the loop, with its pid: it runs, and
     /// is committed. Errors: too_many_kept_processes, sandbox_gone, those of
     /// sandbox::Operations::start_process(); then nothing is kept.
@@ -41,7 +41,7 @@ class KeptProcesses {
 
   private:
     struct Entry {
-        KeptProcess process;
+        RestartedProcess process;
         std::unique_ptr<sandbox::Question> question;  // while it is being started
         Reply<pid_t> reply;                           // of the first start, until that is over
     };
@@ -59,7 +59,7 @@ class KeptProcesses {
     std::function<void()> written_;
     std::vector<Entry> entries_;
     std::uint32_t last_number_ = 0;
-    std::shared_ptr<KeptProcesses*> self_;  // null inside once it is destroyed
+    std::shared_ptr<RestartedProcesses*> self_;  // null inside once it is destroyed
 };
 
 }  // namespace atl::conversation

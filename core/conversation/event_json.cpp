@@ -1,4 +1,4 @@
-#include "core/conversation/event_words.hpp"
+#include "core/conversation/event_json.hpp"
 
 #include "core/base/json_writer.hpp"
 

@@ -18,9 +18,9 @@
 namespace atl::execution {
 
 /// Work that waits or is being done. Destroying it drops the answer; it may outlive who does the work.
-class HeavyWork {
+class OffloadedJob {
   public:
-    virtual ~HeavyWork() = default;
+    virtual ~OffloadedJob() = default;
 };
 
 /// A JSON object in parts, without space between its tokens: values that were split off, in their order, and
@@ -37,13 +37,13 @@ inline constexpr std::string_view k_tools_member = "tools";
 /// the loop, never from inside the call that was given it. Errors, beside the refusals of each:
 /// too_many_executions, user_share, capacity: too much of the user's, or of all users', waits;
 /// deadline_exceeded, internal: no answer was had.
-class HeavyChecks {
+class OffloadedChecks {
   public:
     template <class T>
     using Done = std::function<void(base::Result<T>)>;
-    using Work = std::unique_ptr<HeavyWork>;
+    using Work = std::unique_ptr<OffloadedJob>;
 
-    virtual ~HeavyChecks() = default;
+    virtual ~OffloadedChecks() = default;
     /// As ToolSet::verify(). Errors: invalid_field.
     virtual Work verify(const std::string& user, std::span<const ToolSpec> specs, Done<std::string> done) = 0;
     /// The same, and their declarations (declarations.hpp).

@@ -17,7 +17,7 @@
 #include "core/base/clock.hpp"
 #include "core/sandbox/ports.hpp"
 #include "core/sandbox/types.hpp"
-#include "core/sandbox/undying.hpp"
+#include "core/sandbox/unkillable.hpp"
 
 namespace atl::sandbox {
 
@@ -33,16 +33,16 @@ struct Remains {
     bool has_exited = false;               // `process` said so already
 };
 
-class UndyingList {
+class UnkillableList {
   public:
     using Gone =
         std::function<void(const std::string& sandbox_id, std::uint32_t generation, std::uint32_t memory_mb)>;
 
     /// `clock` and `timers` outlive this.
-    UndyingList(const base::Clock& clock, base::Timers& timers, Gone gone);
-    ~UndyingList();
-    UndyingList(const UndyingList&) = delete;
-    UndyingList& operator=(const UndyingList&) = delete;
+    UnkillableList(const base::Clock& clock, base::Timers& timers, Gone gone);
+    ~UnkillableList();
+    UnkillableList(const UnkillableList&) = delete;
+    UnkillableList& operator=(const UnkillableList&) = delete;
 
     void add(Remains remains);
     /// To be called by `on_exit` of the kept process. False if no process of this generation is kept.
@@ -54,10 +54,10 @@ class UndyingList {
     /// memory in MB that all remains of this sandbox now count for.
     std::uint32_t identify(const Record& record, std::uint32_t host_uid);
     /// Kills all once more and gives them up: the server ends.
-    void let_go();
+    void stop();
     std::size_t size() const noexcept { return kept_.size(); }
     /// The oldest first, at most `most` of them.
-    std::vector<Undying> list(std::size_t most) const;
+    std::vector<Unkillable> list(std::size_t most) const;
 
   private:
     struct Entry {

@@ -1,4 +1,4 @@
-#include "core/sandbox/log_book.hpp"
+#include "core/sandbox/sandbox_logs.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -25,11 +25,11 @@ std::optional<LogStream> parse_log_stream(std::string_view text) noexcept {
     return std::nullopt;
 }
 
-std::size_t LogBook::weight(const LogEntry& entry) noexcept {
+std::size_t SandboxLogs::weight(const LogEntry& entry) noexcept {
     return entry.text.size() + k_entry_bytes;
 }
 
-LogBook::Log& LogBook::open(const std::string& id) {
+SandboxLogs::Log& SandboxLogs::open(const std::string& id) {
     Log& log = logs_[id];
     if (log.retired) {
         retired_bytes_ -= log.bytes + k_log_overhead_bytes;
@@ -39,7 +39,7 @@ LogBook::Log& LogBook::open(const std::string& id) {
     return log;
 }
 
-void LogBook::add(Log& log, LogStream stream, std::uint32_t generation, std::string text) {
+void SandboxLogs::add(Log& log, LogStream stream, std::uint32_t generation, std::string text) {
     log.entries.push_back({++log.last_seq, clock_.wall_now(), stream, generation, std::move(text)});
     log.bytes += weight(log.entries.back());
     // The newest entry stays, however long it is.
@@ -49,7 +49,7 @@ void LogBook::add(Log& log, LogStream stream, std::uint32_t generation, std::str
     }
 }
 
-void LogBook::write(const std::string& id, std::uint32_t generation, std::string_view text) {
+void SandboxLogs::write(const std::string& id, std::uint32_t generation, std::string_view text) {
     Log& log = open(id);
     // Lines that later lines of the same piece would push out are only counted. So a sandbox that writes only
     // newlines takes no more time of the loop than others.
@@ -72,14 +72,14 @@ void LogBook::write(const std::string& id, std::uint32_t generation, std::string
     }
 }
 
-void LogBook::note(const std::string& id, std::uint32_t generation, std::string text) {
+void SandboxLogs::note(const std::string& id, std::uint32_t generation, std::string text) {
     Log& log = open(id);
     if (!log.unfinished.empty())
         add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
     add(log, LogStream::system, generation, std::move(text));
 }
 
-void LogBook::retire(const std::string& id, std::uint32_t generation) {
+void SandboxLogs::retire(const std::string& id, std::uint32_t generation) {
     Log& log = open(id);
     if (!log.unfinished.empty())
         add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
@@ -91,7 +91,7 @@ void LogBook::retire(const std::string& id, std::uint32_t generation) {
         drop(std::string(retired_.front()));
 }
 
-void LogBook::drop(const std::string& id) {
+void SandboxLogs::drop(const std::string& id) {
     const auto found = logs_.find(id);
     if (found == logs_.end() || !found->second.retired)
         return;
@@ -102,7 +102,7 @@ void LogBook::drop(const std::string& id) {
     logs_.erase(found);
 }
 
-void LogBook::leave(const std::string& id, const std::string& user_id) {
+void SandboxLogs::leave(const std::string& id, const std::string& user_id) {
     const auto found = logs_.find(id);
     if (found == logs_.end())
         return;
@@ -110,7 +110,7 @@ void LogBook::leave(const std::string& id, const std::string& user_id) {
     left_.insert({user_id, id});
 }
 
-void LogBook::drop_of(const std::string& user_id) {
+void SandboxLogs::drop_of(const std::string& user_id) {
     std::vector<std::string> ids;
     for (auto at = left_.lower_bound({user_id, ""}); at != left_.end() && at->first == user_id; ++at)
         ids.push_back(at->second);
@@ -120,8 +120,8 @@ void LogBook::drop_of(const std::string& user_id) {
     }
 }
 
-std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,
-                                     std::optional<LogStream> only) const {
+std::optional<LogPage> SandboxLogs::read(const std::string& id, std::uint64_t after,
+                                         std::optional<LogStream> only) const {
     const auto found = logs_.find(id);
     if (found == logs_.end() || found->second.is_unwanted)
         return std::nullopt;

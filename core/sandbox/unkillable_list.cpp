@@ -1,4 +1,4 @@
-#include "core/sandbox/undying_list.hpp"
+#include "core/sandbox/unkillable_list.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,19 +7,19 @@
 
 namespace atl::sandbox {
 
-UndyingList::UndyingList(const base::Clock& clock, base::Timers& timers, Gone gone)
+UnkillableList::UnkillableList(const base::Clock& clock, base::Timers& timers, Gone gone)
     : clock_(clock), timers_(timers), gone_(std::move(gone)) {}
 
-UndyingList::~UndyingList() {
-    let_go();
+UnkillableList::~UnkillableList() {
+    stop();
 }
 
-UndyingList::Entry* UndyingList::lookup(Number number) {
+UnkillableList::Entry* UnkillableList::lookup(Number number) {
     const auto found = kept_.find(number);
     return found == kept_.end() ? nullptr : &found->second;
 }
 
-void UndyingList::add(Remains remains) {
+void UnkillableList::add(Remains remains) {
     const Number number = ++last_;
     Entry& entry = kept_[number];
     entry.remains = std::move(remains);
@@ -31,7 +31,7 @@ void UndyingList::add(Remains remains) {
     rest(number);
 }
 
-bool UndyingList::process_exited(const std::string& sandbox_id, std::uint32_t generation) {
+bool UnkillableList::process_exited(const std::string& sandbox_id, std::uint32_t generation) {
     const auto found = std::ranges::find_if(kept_, [&](const auto& item) {
         const Remains& remains = item.second.remains;
         return remains.process && remains.sandbox_id == sandbox_id && remains.generation == generation;
@@ -45,7 +45,7 @@ bool UndyingList::process_exited(const std::string& sandbox_id, std::uint32_t ge
     return true;
 }
 
-bool UndyingList::holds(const std::string& sandbox_id, std::uint32_t host_uid) const {
+bool UnkillableList::holds(const std::string& sandbox_id, std::uint32_t host_uid) const {
     return std::ranges::any_of(kept_, [&](const auto& item) {
         const Remains& remains = item.second.remains;
         return remains.sandbox_id == sandbox_id ||
@@ -53,7 +53,7 @@ bool UndyingList::holds(const std::string& sandbox_id, std::uint32_t host_uid) c
     });
 }
 
-std::uint32_t UndyingList::identify(const Record& record, std::uint32_t host_uid) {
+std::uint32_t UnkillableList::identify(const Record& record, std::uint32_t host_uid) {
     std::uint32_t memory_mb = 0;
     for (auto& [number, entry] : kept_) {
         Remains& remains = entry.remains;
@@ -71,19 +71,19 @@ std::uint32_t UndyingList::identify(const Record& record, std::uint32_t host_uid
     return memory_mb;
 }
 
-void UndyingList::let_go() {
+void UnkillableList::stop() {
     for (const auto& [number, entry] : kept_)
         timers_.cancel(entry.timer);
     kept_.clear();
 }
 
-std::vector<Undying> UndyingList::list(std::size_t most) const {
-    std::vector<Undying> told;
+std::vector<Unkillable> UnkillableList::list(std::size_t most) const {
+    std::vector<Unkillable> told;
     for (const auto& [number, entry] : kept_) {
         if (told.size() == most)
             break;
         const Remains& remains = entry.remains;
-        Undying one{remains.sandbox_id, remains.generation, entry.since, std::nullopt};
+        Unkillable one{remains.sandbox_id, remains.generation, entry.since, std::nullopt};
         if (remains.group && !entry.group_gone)
             one.processes = remains.group->usage().processes;
         told.push_back(std::move(one));
@@ -91,7 +91,7 @@ std::vector<Undying> UndyingList::list(std::size_t most) const {
     return told;
 }
 
-void UndyingList::try_again(Number number) {
+void UnkillableList::try_again(Number number) {
     Entry* entry = lookup(number);
     if (entry == nullptr)
         return;
@@ -108,7 +108,7 @@ void UndyingList::try_again(Number number) {
 }
 
 // Inside a callback of the group, which therefore stays until later.
-void UndyingList::removed(Number number, const base::Result<void>& result) {
+void UnkillableList::removed(Number number, const base::Result<void>& result) {
     Entry* entry = lookup(number);
     if (entry == nullptr)
         return;
@@ -117,7 +117,7 @@ void UndyingList::removed(Number number, const base::Result<void>& result) {
     settle(number);
 }
 
-void UndyingList::settle(Number number) {
+void UnkillableList::settle(Number number) {
     Entry& entry = kept_.at(number);
     if (!entry.group_gone || !entry.remains.has_exited)
         return rest(number);
@@ -130,7 +130,7 @@ void UndyingList::settle(Number number) {
     });
 }
 
-void UndyingList::rest(Number number) {
+void UnkillableList::rest(Number number) {
     Entry& entry = kept_.at(number);
     timers_.cancel(entry.timer);
     entry.timer = timers_.arm(entry.pause, [this, number] { try_again(number); });

@@ -1,4 +1,4 @@
-// The report on a generation whose processes did not die in time (undying_list.hpp).
+// The report on a generation whose processes did not die in time (unkillable_list.hpp).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace atl::sandbox {
 
-struct Undying {
+struct Unkillable {
     std::string sandbox_id;  // empty: left by an earlier run, and the sandbox is not known
     std::uint32_t generation = 0;
     base::WallTime since{};

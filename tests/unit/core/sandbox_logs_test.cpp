@@ -1,4 +1,4 @@
-#include "core/sandbox/log_book.hpp"
+#include "core/sandbox/sandbox_logs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -7,14 +7,14 @@
 namespace log_book_test {
 
 using namespace atl;
-using sandbox::LogBook;
 using sandbox::LogStream;
+using sandbox::SandboxLogs;
 
 namespace {
 
 struct Bench {
     test::FakeClock clock;
-    LogBook book{clock, {1000, 6000, 100}};
+    SandboxLogs book{clock, {1000, 6000, 100}};
 
     std::vector<std::string> texts(const std::string& id = "a", std::uint64_t after = 0,
                                    std::optional<LogStream> only = std::nullopt) const {

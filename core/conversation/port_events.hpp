@@ -14,15 +14,15 @@
 
 namespace atl::conversation {
 
-class PortNews {
+class PortEvents {
   public:
     using Tell = std::function<void(EventType type, const std::string& data)>;
 
     /// `clock` and `timers` must outlive it. `tell` writes the event.
-    PortNews(const base::Clock& clock, base::Timers& timers, Tell tell);
-    ~PortNews() { stop(); }
-    PortNews(const PortNews&) = delete;
-    PortNews& operator=(const PortNews&) = delete;
+    PortEvents(const base::Clock& clock, base::Timers& timers, Tell tell);
+    ~PortEvents() { stop(); }
+    PortEvents(const PortEvents&) = delete;
+    PortEvents& operator=(const PortEvents&) = delete;
 
     /// All that are listened on now. A port whose address changes is told again.
     void update(PortUrls listening);
@@ -39,7 +39,7 @@ class PortNews {
     base::Timers& timers_;
     Tell tell_;
     PortUrls listening_;
-    PortUrls told_;
+    PortUrls reported_;
     std::size_t events_left_ = base::k_port_event_burst;
     base::SteadyTime counted_since_{};  // since then more events are left
     base::TimerId timer_ = 0;

@@ -1,4 +1,4 @@
-#include "core/conversation/kept_processes.hpp"
+#include "core/conversation/restarted_processes.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -18,36 +18,37 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-KeptProcesses::KeptProcesses(Context& context, const Record& conversation, std::function<void()> written)
+RestartedProcesses::RestartedProcesses(Context& context, const Record& conversation,
+                                       std::function<void()> written)
     : context_(context),
       conversation_(conversation),
       written_(std::move(written)),
-      self_(std::make_shared<KeptProcesses*>(this)) {}
+      self_(std::make_shared<RestartedProcesses*>(this)) {}
 
-void KeptProcesses::restore(const std::vector<KeptProcess>& stored) {
-    for (const KeptProcess& process : stored) {
+void RestartedProcesses::restore(const std::vector<RestartedProcess>& stored) {
+    for (const RestartedProcess& process : stored) {
         last_number_ = std::max(last_number_, process.number);
         entries_.push_back({process, nullptr, nullptr});
     }
 }
 
-KeptProcesses::Entry* KeptProcesses::find(std::uint32_t number) {
+RestartedProcesses::Entry* RestartedProcesses::find(std::uint32_t number) {
     const auto found = std::ranges::find_if(
         entries_, [number](const Entry& entry) { return entry.process.number == number; });
     return found == entries_.end() ? nullptr : &*found;
 }
 
-void KeptProcesses::write(Write write) {
+void RestartedProcesses::write(Write write) {
     context_.journal.add(std::move(write));
     written_();
 }
 
 template <class T>
-void KeptProcesses::refuse(const T& reply, Error error) {
+void RestartedProcesses::refuse(const T& reply, Error error) {
     context_.timers.defer([reply, error = std::move(error)] { reply(error); });
 }
 
-void KeptProcesses::start(sandbox::ProcessSpec spec, Reply<pid_t> reply) {
+void RestartedProcesses::start(sandbox::ProcessSpec spec, Reply<pid_t> reply) {
     if (entries_.size() >= base::k_max_kept_processes)
         return refuse(reply,
                       Error(Errc::too_many_kept_processes,
@@ -58,7 +59,7 @@ void KeptProcesses::start(sandbox::ProcessSpec spec, Reply<pid_t> reply) {
     launch(entries_.back());
 }
 
-void KeptProcesses::launch(Entry& entry) {
+void RestartedProcesses::launch(Entry& entry) {
     const std::uint32_t number = entry.process.number;
     sandbox::Operations* const operations = context_.sandboxes.operations(conversation_.sandbox_id);
     if (operations == nullptr) {
@@ -76,7 +77,7 @@ void KeptProcesses::launch(Entry& entry) {
         });
 }
 
-void KeptProcesses::on_launched(std::uint32_t number, const Result<pid_t>& started) {
+void RestartedProcesses::on_launched(std::uint32_t number, const Result<pid_t>& started) {
     Entry* const entry = find(number);
     if (entry == nullptr)
         return;
@@ -101,7 +102,7 @@ void KeptProcesses::on_launched(std::uint32_t number, const Result<pid_t>& start
               "started again"));
 }
 
-void KeptProcesses::start_all() {
+void RestartedProcesses::start_all() {
     for (Entry& entry : entries_) {
         // One whose first start is under way was asked for in this generation.
         if (entry.reply)
@@ -112,7 +113,7 @@ void KeptProcesses::start_all() {
     }
 }
 
-void KeptProcesses::warn(const Entry& entry, const Error& why) {
+void RestartedProcesses::warn(const Entry& entry, const Error& why) {
     const sandbox::ProcessSpec& spec = entry.process.spec;
     base::LogLine(base::evt::process_not_restarted)
         .field("conv", conversation_.id)
@@ -125,7 +126,7 @@ void KeptProcesses::warn(const Entry& entry, const Error& why) {
                                                           " was not started again: " + why.detail());
 }
 
-void KeptProcesses::end_generation() {
+void RestartedProcesses::end_generation() {
     const Error gone(Errc::sandbox_gone, "the sandbox ended while the process was started");
     for (Entry& entry : entries_) {
         entry.question.reset();
@@ -135,7 +136,7 @@ void KeptProcesses::end_generation() {
     std::erase_if(entries_, [](const Entry& entry) { return entry.reply != nullptr; });
 }
 
-bool KeptProcesses::forget(const std::string& id) {
+bool RestartedProcesses::forget(const std::string& id) {
     const auto found = std::ranges::find_if(
         entries_, [&id](const Entry& entry) { return entry.process.spec.id == id && !entry.reply; });
     if (found == entries_.end())
@@ -145,13 +146,13 @@ bool KeptProcesses::forget(const std::string& id) {
     return true;
 }
 
-void KeptProcesses::forget_all() {
+void RestartedProcesses::forget_all() {
     end_generation();
     for (const Entry& entry : std::exchange(entries_, {}))
         write(EraseKeptProcess{conversation_.key, entry.process.number});
 }
 
-std::vector<sandbox::ProcessSpec> KeptProcesses::list() const {
+std::vector<sandbox::ProcessSpec> RestartedProcesses::list() const {
     std::vector<sandbox::ProcessSpec> specs;
     for (const Entry& entry : entries_)
         if (!entry.reply)

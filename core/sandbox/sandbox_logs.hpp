@@ -43,16 +43,17 @@ struct LogPage {
     std::uint64_t next = 0;       // where to go on
 };
 
-struct LogBookBounds {
+struct SandboxLogBounds {
     std::size_t log_bytes = base::k_sandbox_log_bytes;              // of one log, entries' overhead included
     std::size_t retired_bytes = base::k_retired_sandbox_log_bytes;  // of all logs without processes
     std::size_t line_bytes = base::k_sandbox_log_line_bytes;
 };
 
-class LogBook {
+class SandboxLogs {
   public:
     /// `clock` outlives it.
-    explicit LogBook(const base::Clock& clock, LogBookBounds bounds = {}) : clock_(clock), bounds_(bounds) {}
+    explicit SandboxLogs(const base::Clock& clock, SandboxLogBounds bounds = {})
+        : clock_(clock), bounds_(bounds) {}
 
     /// Adds output of a generation. An unfinished line waits for its rest.
     void write(const std::string& id, std::uint32_t generation, std::string_view text);
@@ -93,7 +94,7 @@ class LogBook {
     static std::size_t weight(const LogEntry& entry) noexcept;
 
     const base::Clock& clock_;
-    LogBookBounds bounds_;
+    SandboxLogBounds bounds_;
     std::unordered_map<std::string, Log> logs_;
     std::set<std::pair<std::string, std::string>> left_;  // user and sandbox
     std::list<std::string> retired_;                      // ids, the longest unused first

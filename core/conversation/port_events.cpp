@@ -1,37 +1,37 @@
-#include "core/conversation/port_news.hpp"
+#include "core/conversation/port_events.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/conversation/event_words.hpp"
+#include "core/conversation/event_json.hpp"
 
 namespace atl::conversation {
 
-PortNews::PortNews(const base::Clock& clock, base::Timers& timers, Tell tell)
+PortEvents::PortEvents(const base::Clock& clock, base::Timers& timers, Tell tell)
     : clock_(clock), timers_(timers), tell_(std::move(tell)) {}
 
-void PortNews::update(PortUrls listening) {
+void PortEvents::update(PortUrls listening) {
     listening_ = std::move(listening);
     if (timer_ == 0)
         tell_changes();
 }
 
-void PortNews::close_all() {
-    const PortUrls told = std::exchange(told_, {});
+void PortEvents::close_all() {
+    const PortUrls told = std::exchange(reported_, {});
     stop();
     for (const auto& [port, url] : told)
         tell_(EventType::port_closed, port_data(port));
     events_left_ -= std::min(events_left_, told.size());
 }
 
-void PortNews::stop() {
+void PortEvents::stop() {
     timers_.cancel(std::exchange(timer_, 0));
     listening_.clear();
-    told_.clear();
+    reported_.clear();
 }
 
-void PortNews::tell_changes() {
-    for (auto at = told_.begin(); at != told_.end();) {
+void PortEvents::tell_changes() {
+    for (auto at = reported_.begin(); at != reported_.end();) {
         if (listening_.contains(at->first)) {
             ++at;
             continue;
@@ -39,22 +39,22 @@ void PortNews::tell_changes() {
         if (!spend())
             return;
         const std::uint16_t port = at->first;
-        at = told_.erase(at);
+        at = reported_.erase(at);
         tell_(EventType::port_closed, port_data(port));
     }
     for (const auto& [port, url] : listening_) {
-        const auto known = told_.find(port);
-        if (known != told_.end() && known->second == url)
+        const auto known = reported_.find(port);
+        if (known != reported_.end() && known->second == url)
             continue;
         if (!spend())
             return;
-        told_[port] = url;
+        reported_[port] = url;
         tell_(EventType::port_opened, port_data(port, url));
     }
 }
 
 /// False: no event is left, and the rest is told when there is.
-bool PortNews::spend() {
+bool PortEvents::spend() {
     const auto now = clock_.steady_now();
     const auto passed = static_cast<std::size_t>((now - counted_since_) / base::k_port_event_interval);
     if (passed >= base::k_port_event_burst - events_left_) {

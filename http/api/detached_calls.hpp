@@ -10,12 +10,12 @@
 
 namespace atl::http {
 
-class UnattendedCalls {
+class DetachedCalls {
   public:
-    explicit UnattendedCalls(base::Timers& timers) : timers_(timers) {}
-    ~UnattendedCalls() { timers_.cancel(sweep_); }
-    UnattendedCalls(const UnattendedCalls&) = delete;
-    UnattendedCalls& operator=(const UnattendedCalls&) = delete;
+    explicit DetachedCalls(base::Timers& timers) : timers_(timers) {}
+    ~DetachedCalls() { timers_.cancel(sweep_); }
+    DetachedCalls(const DetachedCalls&) = delete;
+    DetachedCalls& operator=(const DetachedCalls&) = delete;
 
     /// Keeps `call` until its reply; beyond k_max_unattended_calls the call is given up.
     void keep(std::unique_ptr<GuestCall> call);

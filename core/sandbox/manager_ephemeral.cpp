@@ -5,8 +5,8 @@
 
 namespace atl::sandbox {
 
-base::Result<std::string> Manager::create_bare(const Demand& demand,
-                                               std::function<void(const Exit&)> on_exit) {
+base::Result<std::string> Manager::create_ephemeral(const Demand& demand,
+                                                    std::function<void(const Exit&)> on_exit) {
     if (shutting_down_)
         return base::Error(base::Errc::shutting_down, "the server is stopping; try again in a moment");
     const auto uid = ports_.uids.acquire();
