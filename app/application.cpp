@@ -357,7 +357,7 @@ void Application::Parts::open_inspector() {
     auto hold = [this](const std::string& id, std::function<void(Result<void>)> done) {
         sandboxes->hold_still(id, std::move(done));
     };
-    auto let_go = [this](const std::string& id) { return sandboxes->let_go(id); };
+    auto end_hold = [this](const std::string& id) { return sandboxes->end_hold(id); };
     auto members = [this](const std::string& id) -> std::optional<fs_guard::Members> {
         const auto first = sandboxes->process(id);
         if (!first)
@@ -368,7 +368,7 @@ void Application::Parts::open_inspector() {
         helpers->inspector->inspect(fs_guard::Workspaces::folder_name(id), of, std::move(done));
     };
     inspector = std::make_unique<fs_guard::Inspector>(fs_guard::InspectorPorts{
-        timers, std::move(hold), std::move(let_go), std::move(members), std::move(look)});
+        timers, std::move(hold), std::move(end_hold), std::move(members), std::move(look)});
 }
 
 Result<void> Application::Parts::open_http() {

@@ -25,7 +25,7 @@ class ControlStream final : private LineReader {
     /// A program says `ready` when it is ready; a built-in agent is ready as soon as the guest is.
     enum class Starts : std::uint8_t { guest, guest_and_agent, guest_and_program };
 
-    /// As sandbox::Channel::start(), with the ports of Channel::watch_ports() and the loss of
+    /// Does what sandbox::Channel::start() does, with the ports of Channel::watch_ports() and the loss of
     /// Channel::on_lost(); `on_ports` may be empty, and so may `on_lost`: a loss is then the end of an agent
     /// that runs. The callbacks may destroy this.
     ControlStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,

@@ -107,7 +107,7 @@ void DiskMeter::check_room(const std::string& id, std::uint64_t bytes, Room done
     watched.asked.push_back({bytes, std::move(done)});
 }
 
-/// Whether so many bytes fit beside what the last walk found and what it has grown since then.
+/// True if so many bytes fit beside what the last walk found and what it has grown since then.
 bool DiskMeter::fits(const Watched& watched, std::uint64_t grown_bytes, std::uint64_t bytes) {
     const std::uint64_t used = watched.size->bytes + grown_bytes;
     // A workspace that was cleaned up is held to its limit again.
@@ -120,7 +120,7 @@ void DiskMeter::answer_asked(Watched& watched) {
     const TreeSize& size = *watched.size;
     for (Asked& asked : std::exchange(watched.asked_of_walk, {})) {
         std::optional<Verdict> excess;
-        // Of one that was ended over its limit, what is there now is allowed.
+        // A workspace that was ended over its limit may keep what is there now.
         const bool is_known = size.is_complete && !size.is_too_large && !watched.was_over;
         if (is_known && !fits(watched, 0, asked.bytes)) {
             excess.emplace();
@@ -209,7 +209,7 @@ double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
     const double by_doubt = is_inspected && watched.is_doubted
                                 ? std::max(k_due, static_cast<double>(unexplained(watched)) / step_bytes / 2)
                                 : 0;
-    // Who asks again and again gets half of the time of the walks.
+    // A client that asks again and again gets half of the time of the walks.
     const bool is_asked = !watched.asked.empty() && elapsed(watched.walked_at, now) >= watched.walk_took;
     return std::max({by_space, by_time, by_doubt, is_asked ? k_due : 0});
 }

@@ -16,7 +16,7 @@ class FrameReading {
     using Callback = std::function<void(base::Result<RunnerFrame>)>;
 
     virtual ~FrameReading() = default;
-    /// As read_frame(), with the rules of execution::OffloadedChecks.
+    /// Does what read_frame() does, with the rules of execution::OffloadedChecks.
     virtual std::unique_ptr<execution::OffloadedJob> read(const std::string& user, std::string json,
                                                           std::uint64_t max_value_bytes, Callback told) = 0;
 };

@@ -24,8 +24,8 @@ namespace atl::conversation {
 class Victims {
   public:
     virtual ~Victims() = default;
-    /// Whether enough of them can be for a start: one of anybody's; of a user's as many as bring that user
-    /// within its share.
+    /// True if enough of them can be evicted for a start: one of anybody's; of a user's as many as bring that
+    /// user within its share.
     virtual bool is_possible(const base::ShareHolder* of) const = 0;
     /// Begins to end the best victim and names its sandbox. None: there is no victim.
     virtual std::optional<std::string> evict(const base::ShareHolder* of) = 0;

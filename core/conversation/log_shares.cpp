@@ -36,10 +36,11 @@ base::Result<void> LogShares::room_for_turn(const Record& conversation, std::uin
         const bool is_out = left <= 0;
         if (is_out || static_cast<double>(budget_.held_by(holder)) >= may_hold)
             return base::Error(base::Errc::capacity,
-                               is_out ? "the disk is full but for what the database itself needs, so nobody's "
-                                        "turn may begin; delete conversations or files"
-                                      : "the disk has less free than its reserve, and the logs of this user "
-                                        "are too large for a turn meanwhile; delete conversations or files",
+                               is_out
+                                   ? "the disk is full but for what the database itself needs, so nobody's "
+                                     "turn may begin; delete conversations or files"
+                                   : "the disk has less free than its reserve, and the logs of this user "
+                                     "are too large for a turn meanwhile; delete conversations or files",
                                std::chrono::seconds(5))
                 .with("budget", "\"log\"");
     }

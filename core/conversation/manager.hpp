@@ -132,8 +132,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     base::Error end_of(const Lease& lease) const {
         return end_of_generation(context_.sandboxes, lease.sandbox_id());
     }
-    /// Whether so many more bytes fit into the workspace of a living generation now; 0: whether it is within
-    /// its limit. `reply` once, from the loop, after a measurement where that is in doubt. Errors: disk_full.
+    /// Succeeds if so many more bytes fit into the workspace of a living generation now; 0: whether it is
+    /// within its limit. `reply` once, from the loop, after a measurement where that is in doubt. Errors:
+    /// disk_full.
     void check_room(const std::string& sandbox_id, std::uint64_t bytes, Reply<void> reply) {
         context_.sandboxes.check_room(sandbox_id, bytes, std::move(reply));
     }

@@ -235,7 +235,7 @@ class Manager {
     Usage usage(const std::string& id) const;
     /// As last measured; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
-    /// As DiskGuard::check_room().
+    /// Calls DiskGuard::check_room().
     void check_room(const std::string& id, std::uint64_t bytes, std::function<void(base::Result<void>)> done);
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);

@@ -188,7 +188,7 @@ class DiskGuard {
     virtual void unwatch(const std::string& sandbox_id) = 0;
     /// None before the first measurement of a living generation, unless the kernel counts.
     virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
-    /// Whether so many more bytes fit into the workspace now; 0: whether it is within its limit. `done` is
+    /// Tells `done` if so many more bytes fit into the workspace now; 0: if it is within its limit. `done` is
     /// called once, from the loop: soon where they surely fit, else after a measurement that begins later
     /// than this call. What cannot be told fits, also of a workspace that is not watched any more. Errors:
     /// disk_full.
@@ -381,7 +381,7 @@ class Channels {
     virtual ~Channels() = default;
     /// The channel of `process`, which must outlive it.
     virtual std::unique_ptr<Channel> open(const std::string& sandbox_id, const Process& process) = 0;
-    /// What is done inside `process` beside its channel. `process` must outlive it, but not what it makes.
+    /// The operations inside `process` beside its channel. `process` must outlive it, but not what it makes.
     virtual std::unique_ptr<Operations> open_operations(const Process& process) = 0;
 };
 

@@ -174,8 +174,8 @@ std::vector<Field> column_fields() {
 }
 
 enum class Columns : bool { all, listed };
-/// The columns that read_row() reads, from a table with this name in the statement. NULL stands where lists leave a
-/// column out.
+/// The columns that read_row() reads, from a table with this name in the statement. NULL stands where lists
+/// leave a column out.
 template <class Record>
 std::string select(Columns which = Columns::all, const std::string& table = k_table<Record>) {
     std::string sql = "SELECT " + table + ".key";

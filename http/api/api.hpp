@@ -68,12 +68,12 @@ struct Api {
     conversation::Manager& conversations;
     base::Budgets& budgets;
     SystemInfo system;
-    const StreamTokens* tokens = nullptr;          // without: no route makes tokens
-    const Metrics* metrics = nullptr;              // without: /metrics is empty
-    SubscriberCounts subscribers;                  // now
-    std::shared_ptr<DetachedCalls> detached = {};  // made with the routes that need it
-    execution::Executions* executions = nullptr;   // without: programs are not run
-    execution::OffloadedChecks* checks = nullptr;  // without: tools that take long to check are refused
+    const StreamTokens* tokens = nullptr;                // without: no route makes tokens
+    const Metrics* metrics = nullptr;                    // without: /metrics is empty
+    SubscriberCounts subscribers;                        // now
+    std::shared_ptr<DetachedCalls> detached_calls = {};  // made with the routes that need it
+    execution::Executions* executions = nullptr;         // without: programs are not run
+    execution::OffloadedChecks* checks = nullptr;        // without: tools that take long to check are refused
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.

@@ -83,7 +83,7 @@ Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, co
 }
 
 Response execution_stream_of(const ExecutionPtr& execution, std::uint64_t after, EventNames names,
-                             StreamLease lease, std::unique_ptr<CancelOnDisconnect> cancel_on_disconnect) {
+                             StreamLease lease, std::unique_ptr<CancelOnDisconnect> canceler) {
     Response response;
     response.content_type = k_event_stream_type;
     // nginx buffers responses unless told otherwise.
@@ -91,8 +91,8 @@ Response execution_stream_of(const ExecutionPtr& execution, std::uint64_t after,
     forbid_scripts(response);
     if (execution->user_id())
         response.payer = base::ShareHolder::user(*execution->user_id());
-    response.stream = std::make_unique<ExecutionStream>(execution, after, names, std::move(lease),
-                                                        std::move(cancel_on_disconnect));
+    response.stream =
+        std::make_unique<ExecutionStream>(execution, after, names, std::move(lease), std::move(canceler));
     return response;
 }
 
@@ -185,14 +185,13 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
         execution->keep_result();
         co_return begun_response(*execution);
     }
-    auto cancel_on_disconnect = std::make_unique<CancelOnDisconnect>(execution);
+    auto canceler = std::make_unique<CancelOnDisconnect>(execution);
     const Until until = is_stream ? Until::begun : Until::ended;
     const auto waited = co_await async_wait_for(context, execution, until);
     if (waited.has_error())
         co_return waited.error();
     if (is_stream)
-        co_return execution_stream_of(execution, 0, *names, std::move(place),
-                                      std::move(cancel_on_disconnect));
+        co_return execution_stream_of(execution, 0, *names, std::move(place), std::move(canceler));
     std::string out;
     execution->write_result(out);
     co_return execution_response(std::move(out));

@@ -120,7 +120,9 @@ Response progress_response(Api& api, RequestContext& context, const std::string&
     ProgressStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     // Input that is not complete counts for nothing.
     if (change.on_disconnect == OnDisconnect::finish && change.input == nullptr)
-        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.detached->keep(std::move(unread)); };
+        around.left = [&api](std::unique_ptr<GuestCall> unread) {
+            api.detached_calls->keep(std::move(unread));
+        };
     Response response;
     response.content_type = k_event_stream_type;
     forbid_scripts(response);

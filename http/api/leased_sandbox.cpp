@@ -70,10 +70,10 @@ base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext
 }
 
 std::vector<Errc> lease_errors(std::initializer_list<Errc> more) {
-    std::vector<Errc> errors{
-        Errc::not_found,     Errc::conversation_ended, Errc::conversation_starting, Errc::sandbox_failed,
-        Errc::sandbox_gone,  Errc::disk_full,          Errc::capacity,              Errc::storage_failed,
-        Errc::shutting_down, Errc::bridge_failed,      Errc::deadline_exceeded,     Errc::user_share};
+    std::vector<Errc> errors{Errc::not_found,      Errc::conversation_ended, Errc::conversation_starting,
+                             Errc::sandbox_failed, Errc::sandbox_gone,       Errc::disk_full,
+                             Errc::capacity,       Errc::storage_failed,     Errc::shutting_down,
+                             Errc::bridge_failed,  Errc::deadline_exceeded,  Errc::user_share};
     errors.insert(errors.end(), more);
     return errors;
 }

@@ -50,7 +50,7 @@ base::Task<base::Result<T>> async_ask(Api& api, RequestContext& context, convers
 base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext& context, std::string id,
                                                         base::Error error);
 
-/// What async_lease() may fail with, and `more`, for a route's table.
+/// The errors of async_lease(), and `more`, for a route's table.
 std::vector<base::Errc> lease_errors(std::initializer_list<base::Errc> more = {});
 
 }  // namespace atl::http

@@ -28,7 +28,7 @@ struct ProcessForm {
 base::Result<ProcessForm> read_process_form(const Json& body);
 /// `{signal}`. Errors: invalid_field, unknown_field.
 base::Result<int> read_signal_form(const Json& body);
-/// Whether a process that is sent this signal by a client is not started again.
+/// True if a process that is sent this signal by a client is not started again.
 bool ends_for_good(int signal);
 /// `{cols, rows}`. Errors: invalid_field, unknown_field.
 base::Result<sandbox::TerminalSize> read_resize_form(const Json& body);
@@ -49,7 +49,7 @@ void write_stopped(base::JsonWriter& json, const sandbox::ProcessSpec& spec);
 /// The members of an end: exitCode, signal, timedOut.
 void write_exit(base::JsonWriter& json, const sandbox::RunExit& exit);
 
-// What those who follow a process are told beside its output, as JSON. Bytes are counted over both streams.
+// The JSON frames for the followers of a process, beside its output. Bytes are counted over both streams.
 /// Its output goes on at byte `from`.
 std::string started_frame(pid_t pid, std::uint64_t from, sandbox::StreamKind kind);
 std::string dropped_frame(std::uint64_t bytes);

@@ -135,7 +135,7 @@ Response kept_from_browsers(Response response) {
     return response;
 }
 
-/// Whether the sandbox is there for this client, but could not be started, or not yet, or just ended.
+/// True if the sandbox is there for this client, but could not be started, or not yet, or just ended.
 bool is_unready(Errc code) {
     return code == Errc::sandbox_failed || code == Errc::conversation_starting || code == Errc::disk_full ||
            code == Errc::sandbox_gone;
@@ -271,7 +271,9 @@ Response stream_response(Api& api, std::unique_ptr<GuestCall> call, const std::s
     ToolStream::Names names{tool, form.tool_call_id};
     ToolStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     if (changes_files(tool))
-        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.detached->keep(std::move(unread)); };
+        around.left = [&api](std::unique_ptr<GuestCall> unread) {
+            api.detached_calls->keep(std::move(unread));
+        };
     Response response;
     response.content_type = k_event_stream_type;
     names.events = form.names;
@@ -365,7 +367,7 @@ Task<Result<Response>> async_list_tools(Api& api, RequestContext& context) {
 }  // namespace
 
 std::vector<Route> tool_routes(Api& api) {
-    api.detached = std::make_shared<DetachedCalls>(api.conversations.timers());
+    api.detached_calls = std::make_shared<DetachedCalls>(api.conversations.timers());
     std::vector<Route> routes;
     Route list{Method::get, "/v1/tools", "listTools",
                "The tools for models, with the schemas of their arguments.",

@@ -23,7 +23,7 @@ using ErrorCode = boost::beast::error_code;
 // come, and Beast asserts that it does once it has seen the last chunk's size.
 constexpr std::size_t k_least_chunked_rest_bytes = 5;
 
-// Whether the field `name` goes on in another line (obs-fold). RFC 9112 section 5.2: Beast takes it and
+// True if the field `name` goes on in another line (obs-fold). RFC 9112 section 5.2: Beast takes it and
 // makes it a space; others may see two fields or none. `input` is what Beast parses, `name` a view into it:
 // it has looked at the byte behind the line's end to decide this.
 bool is_folded(std::string_view input, std::string_view name) {

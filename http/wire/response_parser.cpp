@@ -16,7 +16,7 @@ using base::Errc;
 using base::Error;
 using namespace std::string_view_literals;
 
-constexpr std::string_view k_version = "HTTP/1."sv;
+constexpr std::string_view k_response_version = "HTTP/1."sv;
 constexpr std::size_t k_least_status_line_bytes = "HTTP/1.1 200"sv.size();
 
 Error not_http(std::string_view why) {
@@ -126,7 +126,8 @@ base::Result<bool> ResponseParser::read_line(std::string_view& bytes) {
     line_ += bytes.substr(0, is_whole ? end : count);
     bytes.remove_prefix(count);
     // Another protocol may wait for words of the client, so its first bytes are enough.
-    if (part_ == Part::status_line && k_version.substr(0, line_.size()) != line_.substr(0, k_version.size()))
+    if (part_ == Part::status_line &&
+        k_response_version.substr(0, line_.size()) != line_.substr(0, k_response_version.size()))
         return not_http("its answer does not begin with HTTP/1.1 or HTTP/1.0");
     if (part_ == Part::chunk_end && !line_.empty() && line_ != "\r")
         return not_http("a chunk is longer than its line says");

@@ -67,7 +67,7 @@ class ResponseParser {
     bool keeps_alive() const noexcept;
 
   private:
-    /// What the next byte belongs to.
+    /// The part that the next byte belongs to.
     enum class Part : std::uint8_t { status_line, head, body, chunk_size, chunk, chunk_end, trailers, done };
 
     base::Result<std::size_t> parse(std::string_view bytes, std::string* body, std::size_t room);

@@ -1,6 +1,7 @@
 #include "tests/integration/example_recorder.hpp"
 
 #include <algorithm>
+#include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <regex>
 #include <sstream>
@@ -269,6 +270,20 @@ void ExampleRecorder::problem(const std::string& code, const HttpResponse& respo
     body["detail"] = detail.substr(0, detail.find("; its log ends: "));
     body["requestId"] = k_request_id;
     examples_["problems"][code] = made_.of(body);
+}
+
+void check_examples(const OrderedJson& stored, const OrderedJson& now, const std::string& what) {
+    for (const auto& [name, example] : now.items()) {
+        INFO(what << ' ' << name);
+        INFO(k_example_remedy);
+        if (!stored.contains(name))
+            FAIL_CHECK("has no example");
+        else
+            CHECK(stored[name].dump(1) == example.dump(1));
+    }
+    for (const auto& [name, example] : stored.items())
+        if (!now.contains(name))
+            FAIL_CHECK(what << ' ' << name << " has an example and is gone. " << k_example_remedy);
 }
 
 }  // namespace atl::test

@@ -67,4 +67,11 @@ class ExampleRecorder {
     OrderedJson examples_{{"operations", OrderedJson::object()}, {"problems", OrderedJson::object()}};
 };
 
+inline constexpr const char* k_example_remedy =
+    "If this is meant, record the examples again: ATOLL_RECORD_EXAMPLES=1 "
+    "build/release/bin/integration_tests \"The examples*\"; an operation that is new is performed in "
+    "tests/integration/examples_test.cpp.";
+/// Checks that the examples of the file are those of now; `what` names their kind.
+void check_examples(const OrderedJson& stored, const OrderedJson& now, const std::string& what);
+
 }  // namespace atl::test

@@ -226,7 +226,7 @@ struct FakeWorld : sandbox::Launcher,
     std::size_t pick(std::size_t count) { return static_cast<std::size_t>(random() % count); }
     /// Something that a port does later.
     void later(std::function<void()> completion) { pending.push_back(std::move(completion)); }
-    /// What a guest says later to something that it was asked.
+    /// The later answer of a guest.
     void reply(std::function<void()> completion) {
         ++operations;
         later(std::move(completion));

@@ -1,4 +1,4 @@
-// One run of a tool: what it may use, and the tools. Each is a coroutine of the guest's loop that gives
+// A run of a tool: what it may use, and the tools. Each is a coroutine of the guest's loop that gives
 // way after every piece of work, and ends with a result, also when it fails.
 #pragma once
 

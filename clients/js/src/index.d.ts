@@ -1,9 +1,7 @@
-// The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted. Where JSON is yours or an
-// agent's, an integer beyond 2^53 - 1 is a bigint, both ways.
+// The types of the client. Calls throw AtollError, or the reason of a `signal` that is aborted. Integers of JSON beyond 2^53 - 1 are bigints, both ways.
 import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
-
 export type { AtollEvent, ExitClass, StatusReason };
 export * from './executions.js';
 
@@ -580,7 +578,6 @@ export interface Attachment extends Iteration<ProcessFrame> {
     eof(): void;
     close(): Promise<void>;
 }
-
 export interface TerminalOptions extends Partial<TerminalSize>, AttachOptions {
     /** `bash -il` by default. */
     program?: Program;

@@ -156,8 +156,7 @@ TEST_CASE("Items are unique by what they are, in arrays of many items") {
     CHECK(fault(list("false"), R"([{"a":[1,1]}])").empty());
     for (const char* const unique : {"true", "\"true\""}) {
         CHECK(fault(list(unique), R"([{"a":)" + items + "]}]").empty());
-        CHECK(
-            has(fault(list(unique), R"([{"a":)" + few + ",7]}]"), "args[0]/a: Elements at indexes #7 and"));
+        CHECK(has(fault(list(unique), R"([{"a":)" + few + ",7]}]"), "args[0]/a: Elements at indexes #7 and"));
         // The search for the fault has what the check has left of its bound.
         CHECK(has(fault(list(unique), R"([{"a":)" + items + ",7]}]"), "args[0]: does not fit"));
     }

@@ -152,7 +152,7 @@ TEST_CASE(
     REQUIRE(house.conversations->operations(*held) == nullptr);
     CHECK(house.conversations->end_of(*held).code() == Errc::disk_full);
     CHECK(house.conversations->end_of(*held).detail() == k_too_much);
-    // Of a conversation it gets the next generation; without one there is none.
+    // A conversation's sandbox gets the next generation; without one there is none.
     std::optional<base::Result<std::unique_ptr<Lease>>> next;
     house.conversations->lease(id, LeaseUse::request, [&next](auto granted) { next = std::move(granted); });
     house.settle();

@@ -6,7 +6,7 @@
 
 #include "house.hpp"
 
-namespace atl::test::port_news_test {
+namespace atl::test::port_events_test {
 namespace {
 
 using conversation::EventType;
@@ -162,4 +162,4 @@ TEST_CASE("A sandbox with the host's network is not asked for ports") {
     CHECK_FALSE(house.world.processes.begin()->second->on_ports);
 }
 
-}  // namespace atl::test::port_news_test
+}  // namespace atl::test::port_events_test

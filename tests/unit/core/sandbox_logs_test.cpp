@@ -4,7 +4,7 @@
 
 #include "tests/support/fake_world.hpp"
 
-namespace log_book_test {
+namespace sandbox_logs_test {
 
 using namespace atl;
 using sandbox::LogStream;
@@ -151,4 +151,4 @@ TEST_CASE("The logs that a user left are dropped together, and one that is still
     CHECK(bench.book.read("d", 0).has_value());
 }
 
-}  // namespace log_book_test
+}  // namespace sandbox_logs_test

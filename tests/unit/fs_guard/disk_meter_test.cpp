@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/support/fake_world.hpp"
+#include "tests/unit/fs_guard/metered_disk.hpp"
 
 namespace disk_meter_test {
 
@@ -19,94 +19,8 @@ using namespace std::chrono_literals;
 using fs_guard::DiskExcess;
 using fs_guard::DiskMeter;
 
+using Disk = test::MeteredDisk;
 constexpr std::uint64_t k_mb = 1024UL * 1024;
-
-/// A disk on which writers write, and walks that take their time.
-class Disk {
-  public:
-    struct Writer {
-        double bytes = 0;
-        double bytes_per_ms = 0;
-        base::Millis walk_takes{2};
-        std::uint64_t inodes = 1;
-        bool hides = false;
-        bool is_too_large = false;
-    };
-
-    explicit Disk(fs_guard::MeterSettings settings = {})
-        : meter({clock, timers, [this] { return look(); },
-                 [this](const std::string& id, auto done) { walk(id, std::move(done)); }},
-                settings) {}
-
-    void watch(const std::string& id, std::uint64_t limit,
-               fs_guard::DiskEnforcer enforcer = fs_guard::DiskEnforcer::none,
-               const std::optional<base::ShareHolder>& user = std::nullopt) {
-        meter.watch(
-            id, limit,
-            [this, id](const DiskMeter::Verdict& verdict) {
-                settle();
-                verdicts[id] = verdict;
-                writers[id].bytes_per_ms = 0;
-            },
-            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; }, enforcer, user);
-    }
-    void run(base::Millis duration) {
-        const auto end = clock.steady_now() + duration;
-        while (clock.steady_now() < end && timers.fire_next()) {
-        }
-        settle();
-    }
-    double megabytes(const std::string& id) { return writers[id].bytes / k_mb; }
-    /// What the meter says of so many more bytes.
-    std::optional<DiskMeter::Verdict> excess_of(const std::string& id, std::uint64_t bytes) {
-        std::optional<std::optional<DiskMeter::Verdict>> answer;
-        meter.check_room(id, bytes, [&answer](const auto& excess) { answer.emplace(excess); });
-        while (!answer && (timers.run_deferred() || timers.fire_next())) {
-        }
-        return answer.value();
-    }
-
-    test::FakeClock clock;
-    test::FakeTimers timers{clock};
-    std::uint64_t total = 1'000'000 * k_mb;
-    std::uint64_t others = 0;
-    std::map<std::string, Writer> writers;
-    std::map<std::string, DiskMeter::Verdict> verdicts;
-    std::map<std::string, int> walks;
-    std::map<std::string, int> warnings;
-    int looks = 0;
-
-  private:
-    std::optional<fs_guard::FreeSpace> look() {
-        ++looks;
-        settle();
-        double used = static_cast<double>(others);
-        for (const auto& [id, writer] : writers)
-            used += writer.bytes;
-        return fs_guard::FreeSpace{total, total - static_cast<std::uint64_t>(used)};
-    }
-    void walk(const std::string& id, std::function<void(base::Result<fs_guard::TreeSize>)> done) {
-        ++walks[id];
-        settle();
-        const auto found = static_cast<std::uint64_t>(writers[id].bytes);
-        const fs_guard::TreeSize size{found, writers[id].inodes,
-                                      !writers[id].hides && !writers[id].is_too_large,
-                                      writers[id].is_too_large};
-        timers.arm(writers[id].walk_takes, [size, done = std::move(done)] { done(size); });
-    }
-    void settle() {
-        const auto now = clock.steady_now();
-        for (auto& [id, writer] : writers)
-            writer.bytes +=
-                writer.bytes_per_ms * std::chrono::duration<double, std::milli>(now - settled_).count();
-        settled_ = now;
-    }
-
-    base::SteadyTime settled_ = clock.steady_now();
-
-  public:
-    DiskMeter meter;
-};
 
 }  // namespace
 
@@ -179,7 +93,7 @@ TEST_CASE("disk meter: where it is in doubt whether bytes fit, a walk tells") {
     CHECK_FALSE(disk.excess_of("w", 50 * k_mb).has_value());
     CHECK(disk.excess_of("w", UINT64_MAX).has_value());
     CHECK_FALSE(disk.excess_of("w", 0).has_value());
-    // What is not watched fits, or is not watched any more.
+    // A workspace that is not watched, or no longer, has room.
     bool fits = false;
     disk.meter.check_room("w", 100 * k_mb, [&fits](const auto& excess_now) { fits = !excess_now; });
     disk.meter.unwatch("w");
@@ -479,143 +393,6 @@ TEST_CASE(
     disk.run(60s);
     REQUIRE(disk.verdicts.contains("w"));
     CHECK(disk.verdicts["w"].why == DiskExcess::unmeasurable);
-}
-
-TEST_CASE("disk meter: a tree that is too large to be measured is stopped at once") {
-    Disk disk;
-    disk.watch("w", 100 * k_mb);
-    disk.writers["w"].bytes = 10.0 * k_mb;
-    disk.writers["w"].is_too_large = true;
-    disk.run(1s);
-    REQUIRE(disk.verdicts.contains("w"));
-    CHECK(disk.verdicts["w"].why == DiskExcess::too_large);
-    CHECK(disk.walks["w"] == 1);
-}
-
-TEST_CASE("disk meter: a shortage of the disk leaves a tree that is too large its time to be cleaned up") {
-    Disk disk;
-    disk.total = 100'000 * k_mb;
-    disk.others = 96'000 * k_mb;
-    disk.writers["w"].bytes = 10.0 * k_mb;
-    disk.writers["w"].is_too_large = true;
-    disk.watch("w", 100 * k_mb);
-    disk.run(1s);
-    REQUIRE(disk.verdicts.contains("w"));
-    disk.verdicts.clear();
-    disk.walks.clear();
-    disk.watch("w", 100 * k_mb);
-    disk.run(25s);
-    // All are walked again and again while there is too little free.
-    CHECK(disk.walks["w"] > 10);
-    CHECK(disk.verdicts.empty());
-    disk.run(6s);
-    REQUIRE(disk.verdicts.contains("w"));
-    CHECK(disk.verdicts["w"].why == DiskExcess::too_large);
-}
-
-TEST_CASE("disk meter: a tree that is too large may be cleaned up in the next start, for a period") {
-    Disk disk;
-    disk.writers["w"].bytes = 10.0 * k_mb;
-    disk.writers["w"].is_too_large = true;
-    const auto start = [&](base::Millis duration) {
-        disk.verdicts.clear();
-        disk.watch("w", 100 * k_mb);
-        disk.run(duration);
-    };
-    start(1s);
-    REQUIRE(disk.verdicts.contains("w"));
-    start(25s);
-    CHECK(disk.verdicts.empty());
-    SECTION("then it begins anew") {
-        disk.writers["w"].is_too_large = false;
-        disk.run(60s);
-        CHECK(disk.verdicts.empty());
-        disk.writers["w"].is_too_large = true;
-        disk.run(31s);
-        REQUIRE(disk.verdicts.contains("w"));
-        CHECK(disk.verdicts["w"].pause == 0ms);
-    }
-    SECTION("without that it is ended after a period") {
-        disk.run(6s);
-        REQUIRE(disk.verdicts.contains("w"));
-        CHECK(disk.verdicts["w"].why == DiskExcess::too_large);
-    }
-    SECTION("it does not grow meanwhile") {
-        disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
-        disk.run(1s);
-        REQUIRE(disk.verdicts.contains("w"));
-        CHECK(disk.megabytes("w") < 10 + 32);
-    }
-    SECTION("after three starts it rests, also with a higher limit, until it is forgotten") {
-        disk.run(6s);
-        for (int more = 0; more < 2; ++more) {
-            CHECK(disk.meter.may_start_in("w", 100 * k_mb) == 0ms);
-            start(31s);
-        }
-        CHECK(disk.verdicts["w"].pause == 60s);
-        CHECK(disk.meter.may_start_in("w", 1000 * k_mb) > 0ms);
-        disk.meter.forget("w");
-        CHECK(disk.meter.may_start_in("w", 100 * k_mb) == 0ms);
-    }
-}
-
-TEST_CASE("disk meter: a shortage that no known growth explains is judged before a long walk is done") {
-    Disk disk;
-    disk.total = 100'000 * k_mb;
-    disk.others = 94'000 * k_mb;
-    for (const char* id : {"slow walk", "still"})
-        disk.watch(id, 50'000 * k_mb);
-    disk.run(1s);
-    disk.writers["slow walk"].walk_takes = 60s;
-    disk.writers["slow walk"].bytes_per_ms = 1.0 * k_mb;
-    disk.run(8s);
-    REQUIRE(disk.verdicts.contains("slow walk"));
-    CHECK(disk.verdicts["slow walk"].why == DiskExcess::reserve_unmeasured);
-    CHECK(disk.verdicts.size() == 1);
-    CHECK(disk.total - disk.others > static_cast<std::uint64_t>(disk.writers["slow walk"].bytes));
-}
-
-TEST_CASE("disk meter: a long walk beside a shortage ends nobody while no space goes") {
-    Disk disk;
-    disk.total = 100'000 * k_mb;
-    disk.others = 90'000 * k_mb;
-    disk.watch("slow walk", 50'000 * k_mb);
-    disk.run(1s);
-    disk.writers["slow walk"].walk_takes = 60s;
-    disk.others = 99'000 * k_mb;
-    disk.run(50s);
-    CHECK(disk.verdicts.empty());
-}
-
-TEST_CASE("disk meter: a shortage that is over is seen without anyone being watched") {
-    Disk disk;
-    disk.total = 1000 * k_mb;
-    disk.others = 990 * k_mb;
-    disk.watch("w", 256 * k_mb);
-    disk.run(1s);
-    CHECK(disk.meter.is_short());
-    disk.meter.unwatch("w");
-    disk.run(1s);
-    disk.others = 100 * k_mb;
-    CHECK_FALSE(disk.meter.is_short());
-}
-
-TEST_CASE("disk meter: an answer for one that is watched anew, or no more, is dropped") {
-    Disk disk;
-    disk.writers["w"].bytes = 300.0 * k_mb;
-    disk.writers["w"].walk_takes = 1s;
-    disk.watch("w", 256 * k_mb);
-    disk.run(100ms);
-    disk.meter.unwatch("w");
-    disk.run(2s);
-    CHECK(disk.verdicts.empty());
-    CHECK_FALSE(disk.meter.size("w").has_value());
-    disk.watch("w", 256 * k_mb);
-    disk.run(100ms);
-    disk.watch("w", 1024 * k_mb);
-    disk.run(5s);
-    REQUIRE(disk.meter.size("w").has_value());
-    CHECK(disk.meter.size("w")->bytes == 300 * k_mb);
 }
 
 }  // namespace disk_meter_test

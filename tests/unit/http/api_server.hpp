@@ -48,7 +48,7 @@ struct SilentPrograms final : execution::Programs {
         bool answer_checked(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
         void hold() override {}
-        void go_on() override {}
+        void resume() override {}
     };
     std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine&,
                                               execution::ProgramObserver&) override {

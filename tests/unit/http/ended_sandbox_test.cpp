@@ -1,5 +1,5 @@
-// What a client hears of a sandbox that ends for its disk under its request, on every route that needs one
-// to live.
+// The answers to a client about a sandbox that ends for its disk under its request, on every route that needs
+// one to live.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/http/api_server.hpp"
