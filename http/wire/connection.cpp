@@ -261,9 +261,11 @@ bool Connection::hold_output(std::size_t left) {
     return true;
 }
 
-/// Once the kernel has sent what it took. Cheap where nothing was charged, as for almost all output.
-void Connection::give_output_back() {
-    if (kernel_share_.amount() == 0 || unsent_bytes(stream_->native_handle()) > base::k_free_unsent_bytes)
+/// Once the kernel has sent what it took, and the next output needs no more than each connection has free: a
+/// long body keeps its room from piece to piece. Cheap where nothing was charged, as for almost all output.
+void Connection::give_output_back(std::size_t next_bytes) {
+    if (kernel_share_.amount() == 0 || next_bytes > base::k_free_unsent_bytes ||
+        unsent_bytes(stream_->native_handle()) > base::k_free_unsent_bytes)
         return;
     kernel_share_ = base::Share();
     allow_unsent(stream_->native_handle(), base::k_free_unsent_bytes);
@@ -327,7 +329,7 @@ base::Task<Io> Connection::async_fill() {
 base::Task<Io> Connection::async_send(std::string_view bytes) {
     std::size_t slice_left = 0;
     bool waited = false;
-    give_output_back();
+    give_output_back(bytes.size());
     while (!bytes.empty()) {
         if (aborted_ || failed_)
             co_return aborted_ ? Io::stopped : Io::failed;
@@ -392,7 +394,7 @@ base::Task<Io> Connection::async_pause() {
 std::size_t Connection::send_some(std::string_view bytes) {
     if (aborted_ || failed_ || deaf_ || write_pending_)
         return 0;
-    give_output_back();
+    give_output_back(bytes.size());
     const std::size_t sent = write_some(bytes);
     if (sent < bytes.size() && !failed_ && !deaf_) {
         hold_output(0);

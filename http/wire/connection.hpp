@@ -132,7 +132,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     void fail_write() noexcept;
     std::size_t write_some(std::string_view bytes);
     bool hold_output(std::size_t left);
-    void give_output_back();
+    void give_output_back(std::size_t next_bytes);
     void end_tls();
     bool make_room();
     void free_buffer() noexcept;
