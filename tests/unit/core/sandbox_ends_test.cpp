@@ -10,6 +10,7 @@
 
 #include "core/sandbox/machine.hpp"
 #include "house.hpp"
+#include "tests/support/result_printer.hpp"
 
 namespace sandbox_ends_test {
 
