@@ -77,7 +77,10 @@ void ExecRun::on_exit(const sandbox::RunExit& exit) {
 void ExecRun::on_failed(const Error& error) {
     run_.reset();
     timers_.cancel(std::exchange(timer_, 0));
-    cause_->met(error);
+    if (cause_)
+        cause_->met(error);
+    else
+        finish(error);
 }
 
 // The guest ends a program whose time is over, but tells it behind the output. A reader that is slow holds
