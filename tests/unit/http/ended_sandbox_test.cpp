@@ -33,7 +33,7 @@ const std::vector<Request>& requests() {
         {"POST", "exec", R"({"command":"true"})", as_json, "Accept: text/event-stream\r\n"},
         {"GET", "files/f", ""},
         {"GET", "files/f?stat=1", ""},
-        {"GET", "files/?list=1", ""},
+        {"GET", "files/src?list=1", ""},
         {"PUT", "files/f", "content"},
         {"PUT", "files/f?inplace=1", "content"},
         {"DELETE", "files/f", ""},
