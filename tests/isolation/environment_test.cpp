@@ -59,7 +59,7 @@ TEST_CASE("A sandbox's environment is exactly the allow-list, without the server
     expected["PATH"] = server.at("PATH");
     expected["ADDED"] = "by the request";
     CHECK(of_shell(sandbox) == expected);
-    CHECK(sandbox.output("cd \"$ASH_AGENT_DIR\" && pwd") == "/agent\n");
+    CHECK(sandbox.output("cd \"$ASH_AGENT_DIR\" && pwd") == "/agent");
 }
 
 TEST_CASE("A variable that the server does not have is not made up for a sandbox, but for LANG") {
