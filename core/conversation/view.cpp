@@ -7,20 +7,9 @@
 namespace atl::conversation {
 namespace {
 
-sandbox::Record without_env(const sandbox::Record& record) {
-    sandbox::Record told;
-    told.id = record.id;
-    told.conversation_id = record.conversation_id;
-    told.user_id = record.user_id;
-    told.generation = record.generation;
-    told.network = record.network;
-    told.limits = record.limits;
-    told.preview = record.preview;
-    told.metadata = record.metadata;
-    told.created_at = record.created_at;
-    told.ttl_seconds = record.ttl_seconds;
-    told.gone = record.gone;
-    return told;
+sandbox::Record without_env(sandbox::Record record) {
+    record.env.clear();
+    return record;
 }
 
 // What a generation told last stands until it is cleaned up.

@@ -23,6 +23,7 @@ const OrderedJson& made_members() {
             "tmp": "tmpfs"},
         "notEnforced": {},
         "warmPause": "cgroup2",
+        "codeMode": ["python"],
         "maxSandboxes": 200,
         "durationMs": 4, "usedBytes": 4403200, "peakBytes": 4612096, "usageUs": 7807, "inodes": 3, "processes": 2, "sockets": 1,
         "endByte": 0, "terminal": true, "someUs": 8179, "fullUs": 8058,
