@@ -95,11 +95,11 @@ void SocketWatch::walk() {
         if (at == entries_.end())
             return;
         walked_to_ = at->first;
-        const auto excess = at->second.second_count == 0 ? excess_of(at->second) : std::nullopt;
-        if (excess && may_pass(*excess))
-            at->second.second_count = timers_.arm(k_closed_socket_stays, [this, at] { count_again(at); });
-        else if (excess)
+        const auto excess = excess_of(at->second);
+        if (excess && !may_pass(*excess))
             tell(at, *excess);
+        else if (excess && at->second.second_count == 0)
+            at->second.second_count = timers_.arm(k_closed_socket_stays, [this, at] { count_again(at); });
     }
     walk_timer_ = timers_.arm(base::Millis{0}, [this] { walk(); });
 }
@@ -112,7 +112,7 @@ void SocketWatch::count_again(Entries::iterator at) {
 
 void SocketWatch::tell(Entries::iterator at, const SocketExcess& excess) {
     const std::string id = at->first;
-    entries_.erase(at);
+    unwatch(id);
     on_excess_(id, excess);
 }
 

@@ -137,6 +137,22 @@ TEST_CASE(
     CHECK(house.told.size() == 2);
 }
 
+TEST_CASE("socket watch: who opens more sockets while a second count is due is not given that time") {
+    Watched house(1);
+    house.processes[0].all = 101;
+    house.cpu_usec = 1'000'000;
+    house.pass(base::Millis{100});
+    CHECK(house.told.empty());
+    house.processes[0].all = 10'000;
+    *house.cpu_usec += 1'000'000;
+    house.pass(base::Millis{100});
+    REQUIRE(house.told.size() == 1);
+    CHECK(house.told[0].excess.count == 10'000);
+    // The second count is given up with it.
+    house.pass(base::Millis{500});
+    CHECK(house.told.size() == 1);
+}
+
 TEST_CASE("socket watch: a count above a limit is told once, and who is at it is left alone") {
     Watched house(3);
     house.processes[0].all = 100;
