@@ -209,9 +209,9 @@ double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
     const double by_doubt = is_inspected && watched.is_doubted
                                 ? std::max(k_due, static_cast<double>(unexplained(watched)) / step_bytes / 2)
                                 : 0;
-    // A client that asks again and again gets half of the time of the walks.
+    // A client that asks again and again gets half of the time of the walks, and none from another client.
     const bool is_asked = !watched.asked.empty() && elapsed(watched.walked_at, now) >= watched.walk_took;
-    return std::max({by_space, by_time, by_doubt, is_asked ? k_due : 0});
+    return std::max({by_space, by_time, by_doubt, is_asked ? k_due + by_time : 0});
 }
 
 /// The end where no walk is due.

@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 #include <vector>
@@ -110,6 +111,24 @@ TEST_CASE("disk meter: who asks again and again whether bytes fit gets half of t
     for (int i = 0; i < 10; ++i)
         CHECK(disk.excess_of("w", 50 * k_mb).has_value());
     CHECK(disk.clock.steady_now() - began >= 1900ms);
+}
+
+TEST_CASE("disk meter: clients that ask again and again do not keep the answer of another one waiting") {
+    Disk disk;
+    for (const char* const id : {"a", "b", "c"}) {
+        disk.writers[id] = {60.0 * k_mb, 0, 100ms};
+        disk.watch(id, 64 * k_mb);
+    }
+    disk.run(1s);
+    const std::function<void(const std::string&)> ask_for_ever = [&](const std::string& asked) {
+        disk.meter.check_room(asked, 50 * k_mb, [&ask_for_ever, asked](const auto&) { ask_for_ever(asked); });
+    };
+    ask_for_ever("a");
+    ask_for_ever("b");
+    disk.run(1s);
+    const auto began = disk.clock.steady_now();
+    CHECK(disk.excess_of("c", 50 * k_mb).has_value());
+    CHECK(disk.clock.steady_now() - began <= 400ms);
 }
 
 TEST_CASE("disk meter: the mark is told once until it is left") {
