@@ -222,7 +222,9 @@ Actions Machine::sandbox_ending(const sandbox::Exit& exit) {
         agent_ = Agent::none;
         planned_ = PauseReason::none;
         planned_text_.clear();
-        leases_.end(out, {action::LeaseScope::held, error_code_of(exit.exit_class), exit.detail});
+        // While the cause is still to come, their holders wait for it.
+        if (!exit.detail.empty())
+            leases_.end(out, {action::LeaseScope::held, error_code_of(exit.exit_class), exit.detail});
         leases_.disarm_grace(out);
     }
     return out;

@@ -3,6 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "core/plain/operation_limits.hpp"
 #include "tests/unit/core/house.hpp"
@@ -162,6 +165,25 @@ TEST_CASE(
     CHECK(next->has_value() == has_conversation);
     if (!has_conversation)
         CHECK(next->error().code() == Errc::disk_full);
+}
+
+TEST_CASE("end of a generation: a request that comes before its cause is known leaves it to be told") {
+    House house({10, 0});
+    const std::string id = make_sandbox(house, true);
+    const auto held = lease(house, id);
+    const auto process = house.world.processes.begin()->second;
+    std::exchange(process->on_lost, nullptr)("lost its control stream");
+    std::optional<base::Result<std::unique_ptr<Lease>>> next;
+    house.conversations->lease(id, LeaseUse::request, [&next](auto granted) { next = std::move(granted); });
+    house.settle();
+    CHECK(held->is_held());
+    CHECK_FALSE(next.has_value());
+    house.world.process_dies(process, {sandbox::ExitClass::oom, 9, k_too_much});
+    house.settle();
+    REQUIRE_FALSE(held->is_held());
+    CHECK(held->why().detail() == k_too_much);
+    REQUIRE(next.has_value());
+    CHECK(next->has_value());
 }
 
 TEST_CASE("end of a generation: a sandbox whose time is over says so") {
