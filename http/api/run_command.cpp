@@ -148,13 +148,17 @@ std::string_view HeadAndTail::last_line() const noexcept {
     return text.substr(text.find_last_of("\r\n") + 1);
 }
 
+std::string command_off_json(std::string_view context) {
+    return failure_json({base::tool_error::tool_disabled,
+                         "run_command is switched off in this sandbox: its `tools.runCommand` is false.",
+                         "Commands are switched off here."},
+                        context);
+}
+
 std::optional<std::string> read_command(const Json& args, const sandbox::ToolSettings& settings,
                                         CommandForm& form) {
     if (!settings.run_command)
-        return failure_json({base::tool_error::tool_disabled,
-                             "run_command is switched off in this sandbox: its `tools.runCommand` is false.",
-                             "Commands are switched off here."},
-                            form.context);
+        return command_off_json(form.context);
     const auto refuse = [&form](std::string_view code, std::string_view error) {
         return failure_json({code, error, "run_command was called with arguments that it does not take."},
                             form.context);

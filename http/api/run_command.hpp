@@ -53,6 +53,9 @@ struct CommandForm {
     std::string context;  // of the call: the text of an object; empty: none
 };
 
+/// The text of the result object of a call of the tool where it is off. `context`: that of the call.
+std::string command_off_json(std::string_view context);
+
 /// Reads the arguments of a call into `form`, whose context is set. The text of the result object if the call
 /// is refused: the tool is off, or the arguments are not its own.
 std::optional<std::string> read_command(const Json& args, const sandbox::ToolSettings& settings,

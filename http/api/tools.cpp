@@ -200,7 +200,8 @@ Task<Result<base::Share>> async_command_share(Api& api, RequestContext& context,
     co_return api.budgets.exec.take(*holder, RunCommand::k_kept_bytes);
 }
 
-/// The call begun, by the rules of the sandbox's conversation, whose log hears of it if it takes long.
+/// The call begun, by the rules of the sandbox's conversation, whose log hears of it if it takes long. Null:
+/// the tool was switched off while the sandbox started.
 Task<Result<std::unique_ptr<GuestCall>>> async_begin(Api& api, RequestContext& context,
                                                      const std::string& tool, ToolForm& form) {
     base::Share share;
@@ -213,7 +214,10 @@ Task<Result<std::unique_ptr<GuestCall>>> async_begin(Api& api, RequestContext& c
     auto lease = co_await async_lease(api, context, *form.sandbox_id, conversation::LeaseUse::request);
     if (lease.has_error())
         co_return lease.error();
-    const sandbox::CallSpec spec = call_spec(tool, form, api.conversations.tools(**lease));
+    const conversation::ToolSettings settings = api.conversations.tools(**lease);
+    if (form.command && !settings.run_command)
+        co_return std::unique_ptr<GuestCall>();
+    const sandbox::CallSpec spec = call_spec(tool, form, settings);
     auto call = std::make_unique<GuestCall>(context, std::move(*lease));
     const GuestCall::Start run = [&](sandbox::Operations& operations, sandbox::CallObserver& observer) {
         return std::make_unique<RunCommand>(std::move(*form.command), std::move(share), operations, observer,
@@ -325,6 +329,8 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
         co_return without_sandbox(context, name, *form, call.error());
     if (call.has_error())
         co_return call.error();
+    if (!*call)
+        co_return known_result(context, name, *form, command_off_json(form->context));
     (*call)->on_replied([&api, asked = *form](std::string_view reply) { tell_changes(api, asked, reply); });
     if (context.accepts() == MediaType::event_stream)
         co_return stream_response(api, std::move(*call), name, *form);

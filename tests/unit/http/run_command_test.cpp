@@ -9,6 +9,7 @@
 
 #include "core/plain/utf8.hpp"
 #include "tests/support/fake_world.hpp"
+#include "tests/unit/http/api_server.hpp"
 #include "tests/unit/http/played_run.hpp"
 
 namespace run_command_test {
@@ -245,6 +246,34 @@ TEST_CASE("A call that is given up ends its command, also while it tells the end
     CHECK(stage.told.reply == R"({"success":true})");
     CHECK(stage.told.text.empty());
     CHECK_FALSE(stage.told.has_ended);
+}
+
+TEST_CASE("A command that is switched off while its sandbox starts does not run") {
+    bool is_starting = false;
+    ApiServer server;
+    const Json made = server.call_json("POST", "/v1/conversations", "{}");
+    const std::string id = made["id"];
+    const std::string sandbox = made["sandboxId"];
+    REQUIRE(server.call_json("POST", "/v1/conversations/" + id + "/pause")["status"] == "paused");
+    const std::size_t before = server.on_loop([&] { return server.world.operations; });
+    server.on_loop([&] {
+        // The start is committed before the request goes on.
+        server.world.store.fails = [&] {
+            if (!std::exchange(is_starting, true))
+                server.world.timers.defer([&] {
+                    conversation::PatchRequest off;
+                    off.tools.run_command = false;
+                    server.api().conversations.patch(id, off, [](const base::Result<conversation::View>&) {});
+                });
+            return false;
+        };
+    });
+    const Json result = server.call_json("POST", "/v1/tools/run_command",
+                                         R"({"args":{"command":"true"},"sandboxId":")" + sandbox + R"("})");
+    CHECK(result["technicalDetails"]["errorCode"] == "TOOL_DISABLED");
+    CHECK(server.on_loop([&] { return server.world.operations; }) == before);
+    // Nothing starts for a command that is off at once.
+    CHECK(server.call_json("GET", "/v1/sandboxes/" + sandbox)["status"] == "ready");
 }
 
 }  // namespace run_command_test
