@@ -116,6 +116,7 @@ constexpr std::uint64_t k_long_tools_bytes = 16UL * 64'018;
 /// A run with 16 schemas of so many bytes together, which the loop does not check.
 Json long_tools(const std::string& user) {
     Json program = program_of(user, "return 8");
+    program["detached"] = true;
     for (int i = 0; i < 16; ++i)
         program["tools"].push_back({{"name", "t" + std::to_string(i)},
                                     {"inputSchema", {{"description", std::string(64'000, 'x')}}}});
@@ -318,7 +319,7 @@ TEST_CASE("Tools of two users that wait to be checked leave a neighbour's their 
     // There is room for 65 such. The process that checks stands still, for 10 s at most: then it is replaced.
     // Returns how many of 66 wait, once the others are refused.
     const auto begin = [](House& house) {
-        REQUIRE(house.post("/v1/execute", long_tools("neighbour")).status == 200);
+        REQUIRE(house.post("/v1/execute", long_tools("neighbour")).status == 202);
         signal_checker(house, SIGSTOP);
         for (int i = 0; i < 66; ++i)
             (void)house.begin("/v1/execute", long_tools("greedy" + std::to_string(i % 2)));
@@ -352,7 +353,7 @@ TEST_CASE("Tools of two users that wait to be checked leave a neighbour's their 
     CHECK(eventually([&] { return house.used("checks") > before; }));
     greedy.clear();
     signal_checker(house, SIGCONT);
-    CHECK(neighbour.read_response().status == 200);
+    CHECK(neighbour.read_response().status == 202);
     CHECK(eventually([&] { return house.used("checks") == 0; }));
 }
 
