@@ -189,6 +189,10 @@ base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Place sandb
     ::getsockname(made->fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
     Socket socket(executor_, boost::asio::generic::stream_protocol(address.ss_family, IPPROTO_TCP),
                   made->fd.release());
+    // Else a write waits, and the loop with it, until a server whose backlog is full has taken the
+    // connection.
+    boost::system::error_code ignored;
+    socket.non_blocking(true, ignored);
     return Upstream{std::make_unique<SocketStream>(std::move(socket), std::move(held)), false};
 }
 
