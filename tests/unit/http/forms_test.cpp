@@ -89,7 +89,7 @@ TEST_CASE("a create request is read whole") {
     CHECK(request->env == atl::sandbox::Environment{{"A", "1"}});
     CHECK(request->limits.memory_mb == 64);
     CHECK(request->limits.cpu_percent == atl::sandbox::Limits().cpu_percent);
-    CHECK(request->network == atl::sandbox::NetworkMode::host);
+    CHECK(request->network.mode == atl::sandbox::NetworkMode::host);
     CHECK(request->idle_seconds == 0U);
     CHECK(request->ttl_seconds == 60U);
     const auto empty = read_create_form(Json::object());
