@@ -40,6 +40,7 @@ LAYERS = (
     ("http/access/", CORE + ("http/wire/",)),
     ("http/server/", CORE + ("http/wire/", "http/websocket/", "http/access/")),
     ("http/proxy/", CORE + ("http/wire/", "http/access/", "http/server/")),
+    ("http/egress/", CORE + ("http/wire/", "http/access/", "http/server/", "http/proxy/")),
     ("http/console/", (SHARED, "core/base/", "http/wire/", "http/server/")),
     ("http/api/", CORE + ("bridge/", "http/")),
     ("app/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/")),
