@@ -2,7 +2,8 @@
 // address and the same one mapped into IPv6 (RFC 4291 section 2.5.5.2) are one address.
 // Invariant: an address that these functions return is never a mapped one and has no zone. Pure functions.
 // Every text is hostile.
-// Not here: addresses of sockets (http/access/ip_address.hpp), which of them a sandbox may reach (core/egress).
+// Not here: addresses of sockets (http/access/ip_address.hpp), which of them a sandbox may reach
+// (core/egress).
 #pragma once
 
 #include <boost/asio/ip/address.hpp>

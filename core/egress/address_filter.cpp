@@ -40,14 +40,14 @@ struct SpecialV6 {
 constexpr std::string_view k_v4_in_v6 = "IPv4 in IPv6";
 // The first that fits counts.
 constexpr std::array k_special_v6{
-    SpecialV6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, k_v4_in_v6},           // mapped
-    SpecialV6{{0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, k_v4_in_v6},                 // translated, RFC 2765
-    SpecialV6{{0}, 96, k_v4_in_v6},                                                  // compatible
-    SpecialV6{{0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0}, 96, k_v4_in_v6},     // NAT64, RFC 6052
-    SpecialV6{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48, k_v4_in_v6},                 // NAT64, RFC 8215
-    SpecialV6{{0x20, 0x02}, 16, k_v4_in_v6},                                         // 6to4
-    SpecialV6{{0x20, 0x01, 0x00, 0x00}, 32, k_v4_in_v6},                             // Teredo
-    SpecialV6{{0x20, 0x01, 0x00}, 23, "reserved"},                                   // RFC 2928
+    SpecialV6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, k_v4_in_v6},        // mapped
+    SpecialV6{{0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, k_v4_in_v6},              // translated, RFC 2765
+    SpecialV6{{0}, 96, k_v4_in_v6},                                               // compatible
+    SpecialV6{{0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0}, 96, k_v4_in_v6},  // NAT64, RFC 6052
+    SpecialV6{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48, k_v4_in_v6},              // NAT64, RFC 8215
+    SpecialV6{{0x20, 0x02}, 16, k_v4_in_v6},                                      // 6to4
+    SpecialV6{{0x20, 0x01, 0x00, 0x00}, 32, k_v4_in_v6},                          // Teredo
+    SpecialV6{{0x20, 0x01, 0x00}, 23, "reserved"},                                // RFC 2928
     SpecialV6{{0xfc}, 7, "private"},
     SpecialV6{{0xfe, 0x80}, 10, "link-local"},
     SpecialV6{{0xfe, 0xc0}, 10, "private"},

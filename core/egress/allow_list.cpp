@@ -25,8 +25,8 @@ Error bad_rule(std::size_t index, std::string_view must_be) {
 bool is_group_name(std::string_view name) noexcept {
     return !name.empty() && name.size() <= k_max_group_name_bytes &&
            std::all_of(name.begin(), name.end(), [](char c) {
-               return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                      c == '-';
+               return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-';
            });
 }
 
@@ -63,7 +63,8 @@ base::Result<AllowList> AllowList::parse(std::span<const std::string> texts, Set
             continue;
         bytes += to_string(*rule).size();
         if (bytes > k_max_list_bytes)
-            return bad_list("must not have more than " + std::to_string(k_max_list_bytes) + " bytes of rules");
+            return bad_list("must not have more than " + std::to_string(k_max_list_bytes) +
+                            " bytes of rules");
         list.rules_.push_back(std::move(*rule));
     }
     return list;

@@ -1,6 +1,6 @@
-// The list of a sandbox: which hosts and ports its programs may reach, as `network.allow` of a request has it.
-// Invariant: each rule is in normal form and there once; their number and bytes are bounded. A pure value.
-// Not here: what an operator allows, and whether a rule matches (ceilings.hpp): both depend on flags.
+// The list of a sandbox: which hosts and ports its programs may reach, as `network.allow` of a request has
+// it. Invariant: each rule is in normal form and there once; their number and bytes are bounded. A pure
+// value. Not here: what an operator allows, and whether a rule matches (ceilings.hpp): both depend on flags.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class AllowList {
   public:
     /// Allows nothing.
     AllowList() = default;
-    /// Reads rules; one that comes twice counts once. Errors: invalid_field, with the pointer /network/allow or
-    /// /network/allow/N.
+    /// Reads rules; one that comes twice counts once. Errors: invalid_field, with the pointer /network/allow
+    /// or /network/allow/N.
     static base::Result<AllowList> parse(std::span<const std::string> texts, SetBy set_by);
     /// Reads `allow` of a request, an array of texts. Errors: the same.
     static base::Result<AllowList> from_json(const nlohmann::json& value, SetBy set_by);

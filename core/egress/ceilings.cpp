@@ -19,7 +19,8 @@ Error bad_value(std::string must_be) {
 }
 
 Error beyond(const Rule& rule, std::string_view why) {
-    return Error(Errc::network_not_allowed, "`network.allow`: \"" + to_string(rule) + "\" " + std::string(why))
+    return Error(Errc::network_not_allowed,
+                 "`network.allow`: \"" + to_string(rule) + "\" " + std::string(why))
         .at("/network/allow");
 }
 
@@ -59,7 +60,8 @@ Result<void> Ceilings::add_group(std::string_view text) {
             return std::move(pattern).error();
         patterns.push_back(std::move(*pattern));
         if (++grouped_ > k_max_patterns)
-            return bad_value("must not have more than " + std::to_string(k_max_patterns) + " patterns in all");
+            return bad_value("must not have more than " + std::to_string(k_max_patterns) +
+                             " patterns in all");
         rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
     }
     groups_.emplace(name, std::move(patterns));
@@ -105,9 +107,10 @@ std::vector<std::string> Ceilings::group_names() const {
 
 Result<void> Ceilings::check(const AllowList& list) const {
     if (!is_on())
-        return Error(Errc::network_not_allowed,
-                     "network \"egress\" is off; the operator allows it with --egress-allow, --egress-group or "
-                     "--egress-private");
+        return Error(
+            Errc::network_not_allowed,
+            "network \"egress\" is off; the operator allows it with --egress-allow, --egress-group or "
+            "--egress-private");
     for (const Rule& rule : list.rules()) {
         if (auto good = check_rule(rule, list.set_by()); good.has_error())
             return good;
@@ -152,8 +155,7 @@ std::optional<Grant> Ceilings::granted(std::span<const Rule> rules, const Endpoi
         for (const Pattern& pattern : patterns_of(rule)) {
             if (!pattern.matches(endpoint))
                 continue;
-            const Reach reach =
-                pattern.hosts == Pattern::Hosts::all ? Reach::public_only : Reach::ranges;
+            const Reach reach = pattern.hosts == Pattern::Hosts::all ? Reach::public_only : Reach::ranges;
             const Grant before = grant.value_or(Grant{});
             grant = Grant{std::max(before.bytes, pattern.bytes), std::max(before.reach, reach)};
         }

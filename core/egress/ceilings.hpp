@@ -1,6 +1,7 @@
-// What an operator allows of the network `egress`, by the flags --egress-allow, --egress-group and
-// --egress-private, and what a list of a sandbox allows within it. A key with a user is bound by --egress-allow;
-// one without may list any public name. Special addresses (address_filter.hpp) and those of this host need
+// The bounds that an operator sets to the network `egress`, by the flags --egress-allow, --egress-group and
+// --egress-private, and what a list of a sandbox allows within them. A key with a user is bound by
+// --egress-allow; one without may list any public name. Special addresses (address_filter.hpp) and those of
+// this host need
 // --egress-private, for any key. Names are judged before they are resolved, addresses after.
 // Invariant: made at the start, constant while the server runs; each answer depends on its arguments alone.
 // Not here: look-ups and connections (http/egress), the bytes that pass.
@@ -38,8 +39,8 @@ struct Grant {
 
 struct Verdict {
     std::optional<Grant> grant;
-    // Without a grant: the `reason` of the event `egress_denied`, of static storage, and one line for the program
-    // inside and for the log, which names the host and the rule that is missing.
+    // Without a grant: the `reason` of the event `egress_denied`, of static storage, and one line for the
+    // program inside and for the log, which names the host and the rule that is missing.
     std::string_view reason;
     std::string why;
 };
@@ -67,8 +68,8 @@ class Ceilings {
     /// Checks a request, before its name is resolved. Takes linear time in the patterns of list, groups and
     /// ceilings.
     Verdict judge(const AllowList& list, const Endpoint& endpoint) const;
-    /// Checks an address before it is dialled: nothing if it may be, else its kind in a word, as "private". `own`
-    /// are the addresses of this host's interfaces.
+    /// Checks an address before it is dialled: nothing if it may be, else its kind in a word, as "private".
+    /// `own` are the addresses of this host's interfaces.
     std::optional<std::string_view> refusal(const base::IpAddress& address, std::uint16_t port, Reach reach,
                                             std::span<const base::IpAddress> own) const;
 

@@ -1,7 +1,8 @@
-// Hosts and ports as programs, requests and operators write them. Every text is hostile: there is one spelling of
-// a name and one of an address, so that what a list is compared with is what is resolved or dialled.
-// Invariant: a Host is a name of labels of [a-z0-9._-], or an address literal; never both. Pure functions.
-// Not here: which of them a list names (pattern.hpp), which addresses may be dialled (address_filter.hpp).
+// Hosts and ports as programs, requests and operators write them. Every text is hostile: there is one
+// spelling of a name and one of an address, so that what a list is compared with is what is resolved or
+// dialled. Invariant: a Host is a name of labels of [a-z0-9._-], or an address literal; never both. Pure
+// functions. Not here: which of them a list names (pattern.hpp), which addresses may be dialled
+// (address_filter.hpp).
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,10 @@ struct Host {
 };
 
 /// "API.example.com", "example.com.", "192.0.2.1", "[2001:db8::1]". Nothing for any other text: another
-/// character (also NUL, '%' and non-ASCII letters), a name beyond 253 bytes, a label that is empty or beyond 63
-/// bytes, an IPv6 address without brackets, with a zone or with an IPv4 address mapped into it. A name whose last
-/// label is a number, also hexadecimal, is an address literal (WHATWG URL, "ends in a number"), and only four
-/// decimal numbers are a good one: "127.1" and "0x7f.1" are nothing.
+/// character (also NUL, '%' and non-ASCII letters), a name beyond 253 bytes, a label that is empty or beyond
+/// 63 bytes, an IPv6 address without brackets, with a zone or with an IPv4 address mapped into it. A name
+/// whose last label is a number, also hexadecimal, is an address literal (WHATWG URL, "ends in a number"),
+/// and only four decimal numbers are a good one: "127.1" and "0x7f.1" are nothing.
 std::optional<Host> parse_host(std::string_view text);
 
 /// 1 to 65535, of digits alone and without zeros before them. Nothing for any other text.
@@ -42,8 +43,8 @@ struct Endpoint {
     bool operator==(const Endpoint&) const = default;
 };
 
-/// A host and its port, as in CONNECT (RFC 9110 section 9.3.6) and in a URL, without user and password. A port
-/// that is not there is `default_port`; 0: it must be there. Nothing for any other text.
+/// A host and its port, as in CONNECT (RFC 9110 section 9.3.6) and in a URL, without user and password. A
+/// port that is not there is `default_port`; 0: it must be there. Nothing for any other text.
 std::optional<Endpoint> parse_endpoint(std::string_view authority, std::uint16_t default_port = 0);
 
 }  // namespace atl::egress

@@ -42,8 +42,9 @@ base::Result<Pattern> Pattern::parse(std::string_view text) {
         colon != std::string_view::npos && rest.find(']', colon) == std::string_view::npos) {
         const auto port = parse_port(rest.substr(colon + 1));
         if (!port)
-            return bad(text,
-                       "must have a port from 1 to 65535 behind its colon, and brackets around an IPv6 address");
+            return bad(
+                text,
+                "must have a port from 1 to 65535 behind its colon, and brackets around an IPv6 address");
         pattern.port = *port;
         rest = rest.substr(0, colon);
     }

@@ -1,5 +1,5 @@
-// Hosts, endpoints and rules of the network `egress`: what is taken has one spelling, which is read back as the
-// same; no name is one that the C library reads as an address; a pattern matches what it covers.
+// Hosts, endpoints and rules of the network `egress`: what is taken has one spelling, which is read back as
+// the same; no name is one that the C library reads as an address; a pattern matches what it covers.
 #include "core/egress/allow_list.hpp"
 
 #include <arpa/inet.h>
@@ -18,7 +18,8 @@ void check_host(std::string_view text) {
     const auto host = egress::parse_host(text);
     if (!host)
         return;
-    require(host->name.size() <= egress::k_max_name_bytes && !host->name.empty(), "a name is within its bound");
+    require(host->name.size() <= egress::k_max_name_bytes && !host->name.empty(),
+            "a name is within its bound");
     require(egress::parse_host(host->in_url()) == host, "a host is read back from its text");
     in_addr ignored{};
     require(host->address || ::inet_aton(host->name.c_str(), &ignored) == 0, "a name is no address");
@@ -28,7 +29,8 @@ void check_host(std::string_view text) {
 void check_pair(std::string_view rule, std::string_view authority) {
     const auto endpoint = egress::parse_endpoint(authority, 80);
     if (endpoint)
-        require(egress::parse_endpoint(endpoint->text()) == endpoint, "an endpoint is read back from its text");
+        require(egress::parse_endpoint(endpoint->text()) == endpoint,
+                "an endpoint is read back from its text");
     const auto pattern = egress::Pattern::parse(rule);
     if (pattern.has_error()) {
         require(pattern.error().detail().starts_with("must "), "a refusal says what a rule must be");

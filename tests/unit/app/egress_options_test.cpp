@@ -23,9 +23,7 @@ ParsedConfig parse(std::vector<const char*> arguments) {
 
 bool may_user_list(const ParsedConfig& parsed, const std::string& rule) {
     const std::vector<std::string> texts{rule};
-    return parsed.config.value()
-        .egress.check(AllowList::parse(texts, SetBy::user_key).value())
-        .has_value();
+    return parsed.config.value().egress.check(AllowList::parse(texts, SetBy::user_key).value()).has_value();
 }
 
 }  // namespace
@@ -39,8 +37,8 @@ TEST_CASE("The network egress is off without a flag") {
 TEST_CASE("Hosts, groups and ranges of egress are read from flags") {
     const auto parsed = parse({"--egress-allow", "*.example.org:443", "--egress-allow", "@npm,b.example",
                                "--egress-group", "npm=registry.example:443,*.cdn.example", "--egress-group",
-                               "lan=[fd00::1]:443", "--egress-private", "127.0.0.1/32:8080", "--egress-private",
-                               "[fd00::/8]:443", "--egress-allow", "[2001:db8::1]"});
+                               "lan=[fd00::1]:443", "--egress-private", "127.0.0.1/32:8080",
+                               "--egress-private", "[fd00::/8]:443", "--egress-allow", "[2001:db8::1]"});
     INFO(parsed.text);
     REQUIRE(parsed.config);
     CHECK(parsed.config->egress.group_names() == std::vector<std::string>{"lan", "npm"});
@@ -70,8 +68,9 @@ TEST_CASE("Groups of egress are read from the environment and from the file, whe
 
     const TempDir dir;
     const std::string file = (dir.path() / "atoll.ini").string();
-    std::ofstream(file) << "egress-group=[\"npm=registry.example:443,*.cdn.example\", \"pip=index.example:443\"]\n"
-                           "egress-allow=[\"@npm\", \"@pip\"]\n";
+    std::ofstream(file)
+        << "egress-group=[\"npm=registry.example:443,*.cdn.example\", \"pip=index.example:443\"]\n"
+           "egress-allow=[\"@npm\", \"@pip\"]\n";
     const auto read = parse({"--config", file.c_str()});
     INFO(read.text);
     REQUIRE(read.config);

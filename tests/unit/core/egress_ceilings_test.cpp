@@ -76,14 +76,15 @@ TEST_CASE("Without a flag of the operator there is no egress, for no key and no 
         }
     }
     // Each of the flags switches it on.
-    for (const Flags& flags : {Flags{{"a.example"}, {}, {}}, Flags{{}, {"g=a.example"}, {}}, Flags{{}, {}, {"10.0.0.0/8:443"}}})
+    for (const Flags& flags :
+         {Flags{{"a.example"}, {}, {}}, Flags{{}, {"g=a.example"}, {}}, Flags{{}, {}, {"10.0.0.0/8:443"}}})
         CHECK(set(ceilings(flags), {}, SetBy::user_key));
 }
 
 TEST_CASE("A key without a user lists any public name and address") {
     const Ceilings some = ceilings({{"a.example"}, {}, {}});
-    for (const char* rule : {"elsewhere.example.net", "*.example.org:8443", "host:22/tcp", "*", "8.8.8.8:53/tcp",
-                             "[2606:4700::1111]"}) {
+    for (const char* rule : {"elsewhere.example.net", "*.example.org:8443", "host:22/tcp", "*",
+                             "8.8.8.8:53/tcp", "[2606:4700::1111]"}) {
         INFO(rule);
         CHECK(set(some, {rule}, SetBy::operator_key));
     }
@@ -97,16 +98,17 @@ TEST_CASE("A key with a user lists only what the ceiling matches whole") {
                                      "git.example:22/tcp", "c.example:443", "*.example.org:8443/tcp"},
                                     {},
                                     {}});
-    for (const char* rule : {"a.example", "a.example:80", "a.example:443", "x.example.org:443", "y.x.example.org:443",
-                             "*.example.org:443", "*.x.example.org:443", "b.example", "git.example:22",
-                             "git.example:22/tcp", "c.example:443", "x.example.org:8443/tcp", "A.EXAMPLE."}) {
+    for (const char* rule :
+         {"a.example", "a.example:80", "a.example:443", "x.example.org:443", "y.x.example.org:443",
+          "*.example.org:443", "*.x.example.org:443", "b.example", "git.example:22", "git.example:22/tcp",
+          "c.example:443", "x.example.org:8443/tcp", "A.EXAMPLE."}) {
         INFO(rule);
         CHECK(may_user_list(some, rule));
     }
     for (const char* rule :
-         {"elsewhere.example.net", "a.example:8080", "x.a.example", "*.a.example", "x.example.org", "example.org:443",
-          "x.example.org:80", "*.example.org", "c.example", "git.example", "*", "*:443", "a.example:443/tcp",
-          "x.example.org:443/tcp", "evilexample.org:443", "a.example.evil.example"}) {
+         {"elsewhere.example.net", "a.example:8080", "x.a.example", "*.a.example", "x.example.org",
+          "example.org:443", "x.example.org:80", "*.example.org", "c.example", "git.example", "*", "*:443",
+          "a.example:443/tcp", "x.example.org:443/tcp", "evilexample.org:443", "a.example.evil.example"}) {
         INFO(rule);
         const auto refused = set(some, {"a.example", rule}, SetBy::user_key);
         REQUIRE(refused.has_error());
@@ -147,16 +149,17 @@ TEST_CASE("A key with a user lists no address, also where a range or a ceiling h
 }
 
 TEST_CASE("A special address needs its range and its port, for any key") {
-    const Ceilings some =
-        ceilings({{}, {}, {"127.0.0.1/32:8080", "10.0.0.0/8:443", "[fd00::/8]:443", "fe80::/10:80", "[::1]:8080"}});
+    const Ceilings some = ceilings(
+        {{}, {}, {"127.0.0.1/32:8080", "10.0.0.0/8:443", "[fd00::/8]:443", "fe80::/10:80", "[::1]:8080"}});
     for (const char* rule : {"127.0.0.1:8080", "127.0.0.1:8080/tcp", "10.1.2.3:443", "[fd00::1]:443",
                              "[fe80::1]:80", "[::1]:8080"}) {
         INFO(rule);
         CHECK(set(some, {rule}, SetBy::operator_key));
     }
-    for (const char* rule : {"127.0.0.1:8081", "127.0.0.2:8080", "10.1.2.3", "10.1.2.3:80", "[::1]:443",
-                             "169.254.169.254:80", "192.168.0.1:443", "0.0.0.0:8080", "100.64.0.1:443",
-                             "[::]:8080", "[64:ff9b::7f00:1]:8080", "[2002:7f00:1::]:8080", "224.0.0.1:443"}) {
+    for (const char* rule :
+         {"127.0.0.1:8081", "127.0.0.2:8080", "10.1.2.3", "10.1.2.3:80", "[::1]:443", "169.254.169.254:80",
+          "192.168.0.1:443", "0.0.0.0:8080", "100.64.0.1:443", "[::]:8080", "[64:ff9b::7f00:1]:8080",
+          "[2002:7f00:1::]:8080", "224.0.0.1:443"}) {
         INFO(rule);
         const auto refused = set(some, {rule}, SetBy::operator_key);
         REQUIRE(refused.has_error());
@@ -181,9 +184,10 @@ TEST_CASE("An address of this host itself is refused, unless its range names it"
 }
 
 TEST_CASE("A group stands for its patterns, in lists and in ceilings") {
-    const Ceilings some =
-        ceilings({{"@npm", "*.example.org"}, {"npm=registry.example:443,*.cdn.example:443", "lan=10.0.0.5:443,git.lan",
-                                              "org=a.example.org"}, {"10.0.0.5:443"}});
+    const Ceilings some = ceilings(
+        {{"@npm", "*.example.org"},
+         {"npm=registry.example:443,*.cdn.example:443", "lan=10.0.0.5:443,git.lan", "org=a.example.org"},
+         {"10.0.0.5:443"}});
     CHECK(some.group_names() == Texts{"lan", "npm", "org"});
     CHECK(may_user_list(some, "@npm"));
     CHECK(may_user_list(some, "@org"));
@@ -220,7 +224,7 @@ TEST_CASE("A request is judged by the list and by the ceilings of who set it") {
     CHECK(has(beyond.why, "x.example.net:443"));
     CHECK(has(beyond.why, "--egress-allow"));
     CHECK(judged(some, list(texts, SetBy::operator_key), "x.example.net:443").grant);
-    // What the ceiling matches, and the list does not.
+    // The ceiling matches this one, the list does not.
     const Verdict unlisted = judged(some, of_user, "b.example.org:443");
     CHECK_FALSE(unlisted.grant);
     CHECK(unlisted.reason == "not_listed");
@@ -235,7 +239,8 @@ TEST_CASE("Any bytes pass only where the list and the ceiling say so") {
     CHECK(judged(tls, any, "a.example:443").grant == Grant{Bytes::tls, Reach::ranges});
     const Ceilings wide = ceilings({{"a.example:443", "a.example:443/tcp"}, {}, {}});
     CHECK(judged(wide, any, "a.example:443").grant == Grant{Bytes::any, Reach::ranges});
-    CHECK(judged(wide, list({"a.example"}, SetBy::user_key), "a.example:443").grant == Grant{Bytes::tls, Reach::ranges});
+    CHECK(judged(wide, list({"a.example"}, SetBy::user_key), "a.example:443").grant ==
+          Grant{Bytes::tls, Reach::ranges});
 }
 
 TEST_CASE("A tunnel stays open while the new list grants as much") {
@@ -254,15 +259,16 @@ TEST_CASE("Values of flags that are none are refused") {
         INFO(text);
         CHECK(made.allow(text).has_error());
     }
-    for (const char* text : {"", "npm", "npm=", "=a.example", "n m=a.example", "npm=a.example,,b.example", "npm=@other", "npm=a b"}) {
+    for (const char* text : {"", "npm", "npm=", "=a.example", "n m=a.example", "npm=a.example,,b.example",
+                             "npm=@other", "npm=a b"}) {
         INFO(text);
         CHECK(made.add_group(text).has_error());
     }
     REQUIRE(made.add_group("npm=a.example"));
     CHECK(has(made.add_group("npm=b.example").error().detail(), "twice"));
-    for (const char* text : {"", "10.0.0.0/8", "10.0.0.1/8:443", "10.0.0.0/33:443", "10.0.0.0/8:0", "10.0.0.0/8:65536",
-                             "10.0.0.0/8:443/tcp", "localhost:80", "::1:80", "fd00::1:80", "[fd00::/8]", "[]:80",
-                             "10.0.0.0/8:*", ":80", "0x7f.1:80"}) {
+    for (const char* text : {"", "10.0.0.0/8", "10.0.0.1/8:443", "10.0.0.0/33:443", "10.0.0.0/8:0",
+                             "10.0.0.0/8:65536", "10.0.0.0/8:443/tcp", "localhost:80", "::1:80", "fd00::1:80",
+                             "[fd00::/8]", "[]:80", "10.0.0.0/8:*", ":80", "0x7f.1:80"}) {
         INFO(text);
         CHECK(made.allow_private(text).has_error());
     }

@@ -62,10 +62,29 @@ TEST_CASE("What a resolver could take for an address is an address in its one sp
     CHECK(parse_host("192.0.2.1")->address);
     CHECK(parse_host("[::1]")->address);
     CHECK_FALSE(parse_host("a.example")->address);
-    for (const std::string_view text :
-         {"2130706433", "127.1", "127.0.1", "0x7f000001", "0x7f.1", "0X7F.0.0.1", "0177.0.0.1", "127.0.0.01",
-          "127.0.0.0x1", "127.0.0.0x", "256.0.0.1", "1.2.3.4.5", "example.1", "1", "::1", "[::1", "::1]", "[]",
-          "[::1%lo]", "[127.0.0.1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[a.example]"}) {
+    for (const std::string_view text : {"2130706433",
+                                        "127.1",
+                                        "127.0.1",
+                                        "0x7f000001",
+                                        "0x7f.1",
+                                        "0X7F.0.0.1",
+                                        "0177.0.0.1",
+                                        "127.0.0.01",
+                                        "127.0.0.0x1",
+                                        "127.0.0.0x",
+                                        "256.0.0.1",
+                                        "1.2.3.4.5",
+                                        "example.1",
+                                        "1",
+                                        "::1",
+                                        "[::1",
+                                        "::1]",
+                                        "[]",
+                                        "[::1%lo]",
+                                        "[127.0.0.1]",
+                                        "[::ffff:127.0.0.1]",
+                                        "[::ffff:7f00:1]",
+                                        "[a.example]"}) {
         INFO(text);
         CHECK_FALSE(parse_host(text));
     }
@@ -82,9 +101,10 @@ TEST_CASE("An endpoint is a host with a port of digits") {
     CHECK(endpoint("a.example", 80) == "a.example:80");
     CHECK(endpoint("[::1]", 80) == "[::1]:80");
     CHECK(endpoint("a.example:81", 80) == "a.example:81");
-    for (const std::string_view text : {"", ":443", "a.example", "[::1]", "a.example:", "a.example:0", "a.example:65536",
-                                        "a.example:+80", "a.example:080", "a.example:80 ", "a.example:80:80",
-                                        "::1:80", "user@a.example:80", "[::1]80", "a.example:http"}) {
+    for (const std::string_view text :
+         {"", ":443", "a.example", "[::1]", "a.example:", "a.example:0", "a.example:65536", "a.example:+80",
+          "a.example:080", "a.example:80 ", "a.example:80:80", "::1:80", "user@a.example:80", "[::1]80",
+          "a.example:http"}) {
         INFO(text);
         CHECK(endpoint(text) == "");
     }

@@ -39,13 +39,14 @@ bool has(const std::string& text, std::string_view part) {
 }  // namespace
 
 TEST_CASE("A list is shown in its normal form, and read back from it") {
-    const auto list = AllowList::parse(Texts{"API.example.com.", "*.Example.org:443", "host:22/tcp", "@group",
-                                             "127.0.0.1:8080", "[::1]:80", "api.example.com", "*", "a.example/tcp",
-                                             "[2001:DB8::0001]"},
-                                       SetBy::user_key);
+    const auto list = AllowList::parse(
+        Texts{"API.example.com.", "*.Example.org:443", "host:22/tcp", "@group", "127.0.0.1:8080", "[::1]:80",
+              "api.example.com", "*", "a.example/tcp", "[2001:DB8::0001]"},
+        SetBy::user_key);
     REQUIRE(list);
-    const Texts normal{"api.example.com", "*.example.org:443", "host:22/tcp", "@group",          "127.0.0.1:8080",
-                       "[::1]:80",        "*",                 "a.example/tcp", "[2001:db8::1]"};
+    const Texts normal{"api.example.com", "*.example.org:443", "host:22/tcp", "@group",
+                       "127.0.0.1:8080",  "[::1]:80",          "*",           "a.example/tcp",
+                       "[2001:db8::1]"};
     CHECK(list->texts() == normal);
     CHECK(list->set_by() == SetBy::user_key);
     CHECK(AllowList::parse(normal, SetBy::user_key).value() == *list);
@@ -54,11 +55,34 @@ TEST_CASE("A list is shown in its normal form, and read back from it") {
 }
 
 TEST_CASE("What is no rule is refused with a sentence and a pointer") {
-    for (const char* text :
-         {"", "*.", "*.com", "*.*.example.com", "a.*.example", "*example.com", "https://a.example", "a.example/",
-          "a.example/path", "a.example:443/udp", "a.example:0", "a.example:99999", "a.example:*", "a.example:",
-          "127.1", "0x7f.1", "::1", "[::ffff:127.0.0.1]", "*.127.0.0.1", "*.0.1", "a.example:443/tcp/tcp", "@",
-          "@a b", "@a:443", "a.example,b.example", "b\xc3\xbc.example", "a.example\n", " a.example"}) {
+    for (const char* text : {"",
+                             "*.",
+                             "*.com",
+                             "*.*.example.com",
+                             "a.*.example",
+                             "*example.com",
+                             "https://a.example",
+                             "a.example/",
+                             "a.example/path",
+                             "a.example:443/udp",
+                             "a.example:0",
+                             "a.example:99999",
+                             "a.example:*",
+                             "a.example:",
+                             "127.1",
+                             "0x7f.1",
+                             "::1",
+                             "[::ffff:127.0.0.1]",
+                             "*.127.0.0.1",
+                             "*.0.1",
+                             "a.example:443/tcp/tcp",
+                             "@",
+                             "@a b",
+                             "@a:443",
+                             "a.example,b.example",
+                             "b\xc3\xbc.example",
+                             "a.example\n",
+                             " a.example"}) {
         INFO(text);
         const auto list = AllowList::parse(Texts{"good.example", text}, SetBy::operator_key);
         REQUIRE(list.has_error());
@@ -93,7 +117,8 @@ TEST_CASE("A list has bounds on its rules, on each and on all of their bytes") {
     CHECK(longest.size() == k_max_rule_bytes);
     CHECK(AllowList::parse(Texts{longest}, SetBy::user_key));
     CHECK(AllowList::parse(Texts{longest + "p"}, SetBy::user_key).has_error());
-    CHECK(AllowList::parse(Texts{std::string(1'000'000, 'a')}, SetBy::user_key).error().detail().size() < 400);
+    CHECK(AllowList::parse(Texts{std::string(1'000'000, 'a')}, SetBy::user_key).error().detail().size() <
+          400);
     // The same rule again takes no room.
     CHECK(AllowList::parse(Texts(k_max_rules, longest), SetBy::user_key).value().texts() == Texts{longest});
     Texts large;

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""What scripts/egress-hosts reads from npm and pip, with programs that stand in for both."""
+"""The hosts that scripts/egress-hosts finds, with programs that stand in for npm and pip."""
 
 import json
 import os
