@@ -8,7 +8,8 @@ namespace {
 constexpr std::size_t k_max_mode_bytes = 16;
 
 std::string what_rules_must_be() {
-    return "at most " + std::to_string(base::k_max_egress_rules) + " strings of the form HOST, HOST:PORT, "
+    return "at most " + std::to_string(base::k_max_egress_rules) +
+           " strings of the form HOST, HOST:PORT, "
            "HOST:PORT/tcp or @GROUP";
 }
 
@@ -42,8 +43,9 @@ std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader) {
     if (value->is_string()) {
         const auto mode = sandbox::parse_network(value->get_ref<const std::string&>());
         if (!mode || *mode == sandbox::NetworkMode::egress)
-            reader.fail("network", "\"none\", \"host\", or an object such as {\"mode\": \"egress\", \"allow\": "
-                                   "[\"api.example.com\"]}");
+            reader.fail("network",
+                        "\"none\", \"host\", or an object such as {\"mode\": \"egress\", \"allow\": "
+                        "[\"api.example.com\"]}");
         settings.mode = mode.value_or(settings.mode);
         return settings;
     }
@@ -85,24 +87,26 @@ void write_network(base::JsonWriter& json, const sandbox::NetworkSettings& netwo
 }
 
 void add_network_schemas(Schema& out) {
-    out["NetworkMode"] = described(one_of({"none", "host", "egress"}),
-                                   "none: no network. host: the host's. egress: a proxy of the server's as the "
-                                   "one way out, to the hosts of a list. The last two where the server and the "
-                                   "key allow them.");
+    out["NetworkMode"] =
+        described(one_of({"none", "host", "egress"}),
+                  "none: no network. host: the host's. egress: a proxy of the server's as the "
+                  "one way out, to the hosts of a list. The last two where the server and the "
+                  "key allow them.");
     Schema rules = list_of(text_up_to(base::k_max_egress_rule_bytes));
     rules["maxItems"] = base::k_max_egress_rules;
-    Schema settings =
-        object(Members::optional,
-               {{"mode", "The mode; a change counts from the next start of the sandbox on.", ref("NetworkMode")},
-                {"allow",
-                 "With egress, the hosts that it reaches: HOST, HOST:PORT, HOST:PORT/tcp for bytes that are no "
-                 "TLS, or @GROUP; *.HOST for all names below. Ports 80 and 443 unless one is named. A change "
-                 "counts at once, and cuts what is open against it.",
-                 std::move(rules)}},
-               {"mode"});
-    out["Network"] = described(any_of_these({one_of({"none", "host"}), std::move(settings)}),
-                               "The network of a sandbox, set as a whole: a mode that needs nothing else, or an "
-                               "object.");
+    Schema settings = object(
+        Members::optional,
+        {{"mode", "The mode; a change counts from the next start of the sandbox on.", ref("NetworkMode")},
+         {"allow",
+          "With egress, the hosts that it reaches: HOST, HOST:PORT, HOST:PORT/tcp for bytes that are no "
+          "TLS, or @GROUP; *.HOST for all names below. Ports 80 and 443 unless one is named. A change "
+          "counts at once, and cuts what is open against it.",
+          std::move(rules)}},
+        {"mode"});
+    out["Network"] =
+        described(any_of_these({one_of({"none", "host"}), std::move(settings)}),
+                  "The network of a sandbox, set as a whole: a mode that needs nothing else, or an "
+                  "object.");
 }
 
 }  // namespace atl::http

@@ -151,13 +151,11 @@ void Server::take(Accepted client, Door& door) {
     if (sessions_.size() >= state_.settings.max_connections)
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
     const ListenerScope reach = door.listener.reach();
-    auto connection =
-        std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket),
-                                                                    door.count ? door.count() : nullptr),
-                                     state_.clock, state_.timers, state_.settings,
-                                     is_plain(door) ? nullptr : state_.tls);
-    auto session = std::make_shared<Session>(state_, *door.services, std::move(connection), client.peer, reach,
-                                             std::move(*lease), door.listener.port());
+    auto connection = std::make_shared<Connection>(
+        std::make_unique<SocketStream>(std::move(client.socket), door.count ? door.count() : nullptr),
+        state_.clock, state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
+    auto session = std::make_shared<Session>(state_, *door.services, std::move(connection), client.peer,
+                                             reach, std::move(*lease), door.listener.port());
     sessions_.insert(session.get());
     tasks_.spawn(async_serve(std::move(session), door.services));
 }

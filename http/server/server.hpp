@@ -42,9 +42,9 @@ class Server {
     Opening open_loopback(std::uint16_t port, const Services& services);
     /// Accepts no more; connections that are open stay. A port that is not open is ignored.
     void close_loopback(std::uint16_t port);
-    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). `count` is called
-    /// for each connection and for none other; what it gives lives as long as that. The services live until
-    /// the last session of theirs has ended.
+    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). `count` is
+    /// called for each connection and for none other; what it gives lives as long as that. The services live
+    /// until the last session of theirs has ended.
     void open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services,
                     std::function<std::shared_ptr<const void>()> count);
     /// Accepts no more there, and ends the connections that are open. Ignores services that are not open.
@@ -75,7 +75,10 @@ class Server {
     struct Door {
         /// `services` may own nothing.
         Door(Listener with, std::shared_ptr<const Services> to, Encryption how)
-            : listener(std::move(with)), services(std::move(to)), encryption(how), pause(listener.executor()) {}
+            : listener(std::move(with)),
+              services(std::move(to)),
+              encryption(how),
+              pause(listener.executor()) {}
         void close();
 
         Listener listener;

@@ -111,9 +111,10 @@ TEST_CASE("a network is a word or an object") {
     CHECK(listed.egress.allow == std::vector<std::string>{"a.example", "@group"});
     CHECK(network(R"({"mode":"egress"})").egress.allow.empty());
     CHECK_FALSE(read_patch_form(Json::object())->network);
-    for (const char* text : {R"("egress")", R"({"allow":[]})", R"({"mode":"moon"})", R"({"mode":"none","allow":[]})",
-                             R"({"mode":"egress","allow":"a"})", R"({"mode":"egress","allow":[1]})",
-                             R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","routes":[]})", "[]"}) {
+    for (const char* text :
+         {R"("egress")", R"({"allow":[]})", R"({"mode":"moon"})", R"({"mode":"none","allow":[]})",
+          R"({"mode":"egress","allow":"a"})", R"({"mode":"egress","allow":[1]})",
+          R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","routes":[]})", "[]"}) {
         INFO(text);
         CHECK(read_patch_form(*parse_json(std::string(R"({"network":)") + text + "}")).has_error());
     }
