@@ -14,14 +14,10 @@ Error bad_list(std::string why) {
     return Error(Errc::invalid_field, "`network.allow` " + std::move(why)).at("/network/allow");
 }
 
-base::Result<Rule> read_rule(const nlohmann::json& value) {
-    if (value.is_object())
-        return Error(Errc::invalid_field,
-                     "must be a text as \"api.example.com:443\": rules with `headers`, `methods` or `paths` of "
-                     "their own are not supported yet");
-    if (!value.is_string())
-        return Error(Errc::invalid_field, "must be a text as \"api.example.com:443\"");
-    return parse_rule(value.get_ref<const std::string&>());
+Error bad_rule(std::size_t index, std::string_view must_be) {
+    const std::string number = std::to_string(index);
+    return Error(Errc::invalid_field, "`network.allow[" + number + "]` " + std::string(must_be))
+        .at("/network/allow/" + number);
 }
 
 }  // namespace
@@ -53,28 +49,40 @@ std::string to_string(const Rule& rule) {
     return std::get<Pattern>(rule).text();
 }
 
-base::Result<AllowList> AllowList::parse(const nlohmann::json& value, SetBy set_by) {
-    if (!value.is_array())
-        return bad_list("must be an array of texts as \"api.example.com\"");
-    if (value.size() > k_max_rules)
-        return bad_list("has more than " + std::to_string(k_max_rules) + " rules");
+base::Result<AllowList> AllowList::parse(std::span<const std::string> texts, SetBy set_by) {
+    if (texts.size() > k_max_rules)
+        return bad_list("must not have more than " + std::to_string(k_max_rules) + " rules");
     AllowList list;
     list.set_by_ = set_by;
     std::size_t bytes = 0;
-    for (std::size_t i = 0; i < value.size(); ++i) {
-        auto rule = read_rule(value[i]);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        auto rule = parse_rule(texts[i]);
         if (rule.has_error())
-            return Error(Errc::invalid_field,
-                         "`network.allow[" + std::to_string(i) + "]` " + rule.error().detail())
-                .at("/network/allow/" + std::to_string(i));
+            return bad_rule(i, rule.error().detail());
         if (std::find(list.rules_.begin(), list.rules_.end(), *rule) != list.rules_.end())
             continue;
         bytes += to_string(*rule).size();
         if (bytes > k_max_list_bytes)
-            return bad_list("has more than " + std::to_string(k_max_list_bytes) + " bytes of rules");
+            return bad_list("must not have more than " + std::to_string(k_max_list_bytes) + " bytes of rules");
         list.rules_.push_back(std::move(*rule));
     }
     return list;
+}
+
+base::Result<AllowList> AllowList::from_json(const nlohmann::json& value, SetBy set_by) {
+    if (!value.is_array())
+        return bad_list("must be an array of texts as \"api.example.com\"");
+    std::vector<std::string> texts;
+    for (const nlohmann::json& rule : value) {
+        if (rule.is_object())
+            return bad_rule(texts.size(),
+                            "must be a text as \"api.example.com:443\": rules with `headers`, `methods` or "
+                            "`paths` of their own are not supported yet");
+        if (!rule.is_string())
+            return bad_rule(texts.size(), "must be a text as \"api.example.com:443\"");
+        texts.push_back(rule.get<std::string>());
+    }
+    return parse(texts, set_by);
 }
 
 std::vector<std::string> AllowList::texts() const {

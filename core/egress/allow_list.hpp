@@ -3,8 +3,11 @@
 // Not here: what an operator allows, and whether a rule matches (ceilings.hpp): both depend on flags.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,9 +41,11 @@ class AllowList {
   public:
     /// Allows nothing.
     AllowList() = default;
-    /// Reads an array of texts; one that comes twice counts once. Errors: invalid_field, with the pointer
-    /// /network/allow or /network/allow/N.
-    static base::Result<AllowList> parse(const nlohmann::json& value, SetBy set_by);
+    /// Reads rules; one that comes twice counts once. Errors: invalid_field, with the pointer /network/allow or
+    /// /network/allow/N.
+    static base::Result<AllowList> parse(std::span<const std::string> texts, SetBy set_by);
+    /// Reads `allow` of a request, an array of texts. Errors: the same.
+    static base::Result<AllowList> from_json(const nlohmann::json& value, SetBy set_by);
 
     /// The normal form, which clients see and which parse() reads as this list.
     std::vector<std::string> texts() const;

@@ -37,7 +37,7 @@ constexpr bool has_own_net(NetworkMode mode) noexcept {
 
 /// How far a sandbox with network mode `egress` reaches.
 struct EgressSettings {
-    std::vector<std::string> allow;  // rules, as the request wrote them
+    std::vector<std::string> allow;  // rules in normal form
     std::string user_id;             // of the key that set them; empty: a key without a user did
     bool operator==(const EgressSettings&) const = default;
 };

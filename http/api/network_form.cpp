@@ -1,5 +1,6 @@
 #include "http/api/network_form.hpp"
 
+#include "core/egress/allow_list.hpp"
 #include "core/plain/egress_limits.hpp"
 
 namespace atl::http {
@@ -7,30 +8,17 @@ namespace {
 
 constexpr std::size_t k_max_mode_bytes = 16;
 
-std::string what_rules_must_be() {
-    return "at most " + std::to_string(base::k_max_egress_rules) +
-           " strings of the form HOST, HOST:PORT, "
-           "HOST:PORT/tcp or @GROUP";
-}
-
+/// The rules in normal form. Who sets them does not matter for their form.
 std::vector<std::string> read_rules(ObjectReader& network) {
-    std::vector<std::string> rules;
     const Json* const value = network.any("allow");
     if (value == nullptr)
-        return rules;
-    if (!value->is_array() || value->size() > base::k_max_egress_rules) {
-        network.fail("allow", what_rules_must_be());
-        return rules;
+        return {};
+    const auto list = egress::AllowList::from_json(*value, egress::SetBy::operator_key);
+    if (list.has_error()) {
+        network.fail(list.error());
+        return {};
     }
-    for (const Json& item : *value) {
-        if (!item.is_string() || item.get_ref<const std::string&>().empty() ||
-            item.get_ref<const std::string&>().size() > base::k_max_egress_rule_bytes) {
-            network.fail("allow", what_rules_must_be());
-            return rules;
-        }
-        rules.push_back(item.get<std::string>());
-    }
-    return rules;
+    return list->texts();
 }
 
 }  // namespace

@@ -109,12 +109,15 @@ TEST_CASE("a network is a word or an object") {
     const auto listed = network(R"({"mode":"egress","allow":["a.example","@group"]})");
     CHECK(listed.mode == NetworkMode::egress);
     CHECK(listed.egress.allow == std::vector<std::string>{"a.example", "@group"});
+    CHECK(network(R"({"mode":"egress","allow":["A.Example.:443","a.example:443"]})").egress.allow ==
+          std::vector<std::string>{"a.example:443"});
     CHECK(network(R"({"mode":"egress"})").egress.allow.empty());
     CHECK_FALSE(read_patch_form(Json::object())->network);
     for (const char* text :
          {R"("egress")", R"({"allow":[]})", R"({"mode":"moon"})", R"({"mode":"none","allow":[]})",
           R"({"mode":"egress","allow":"a"})", R"({"mode":"egress","allow":[1]})",
-          R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","routes":[]})", "[]"}) {
+          R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","allow":["127.1"]})",
+          R"({"mode":"egress","allow":[{"host":"a.example"}]})", R"({"mode":"egress","routes":[]})", "[]"}) {
         INFO(text);
         CHECK(read_patch_form(*parse_json(std::string(R"({"network":)") + text + "}")).has_error());
     }
