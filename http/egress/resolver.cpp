@@ -45,8 +45,8 @@ std::optional<std::string> dns_name(std::string_view text) {
     std::size_t label_start = 0;
     for (const char c : text) {
         const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-        const bool is_valid = (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') ||
-                              lower == '-' || lower == '_';
+        const bool is_valid =
+            (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') || lower == '-' || lower == '_';
         if (lower == '.' ? name.size() == label_start
                          : !is_valid || name.size() - label_start == k_max_label_bytes)
             return std::nullopt;
@@ -306,8 +306,8 @@ void Resolver::take(Part& part, int status, const ares_addrinfo* found) {
 
 void Resolver::finish(const LookupPtr& lookup) {
     timers_.cancel(lookup->other_family);
-    lookup->answer = lookup->has_addresses() ? found_addresses(lookup->v4, lookup->v6)
-                                             : resolution_of(lookup->failure);
+    lookup->answer =
+        lookup->has_addresses() ? found_addresses(lookup->v4, lookup->v6) : resolution_of(lookup->failure);
     std::chrono::seconds ttl{0};
     if (lookup->answer->status == Status::found)
         ttl = lookup->ttl;

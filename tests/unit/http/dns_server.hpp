@@ -164,18 +164,18 @@ class DnsServer {
         });
     }
     void read(const std::shared_ptr<Client>& client) {
-        boost::asio::async_read(
-            client->socket, boost::asio::buffer(client->length),
-            [this, client](const boost::system::error_code& error, std::size_t) {
-                if (error)
-                    return;
-                client->message.resize(client->length[0] * 256U + client->length[1]);
-                boost::asio::async_read(client->socket, boost::asio::buffer(client->message),
+        boost::asio::async_read(client->socket, boost::asio::buffer(client->length),
+                                [this, client](const boost::system::error_code& error, std::size_t) {
+                                    if (error)
+                                        return;
+                                    client->message.resize(client->length[0] * 256U + client->length[1]);
+                                    boost::asio::async_read(
+                                        client->socket, boost::asio::buffer(client->message),
                                         [this, client](const boost::system::error_code& cut, std::size_t) {
                                             if (!cut)
                                                 reply(client);
                                         });
-            });
+                                });
     }
     void reply(const std::shared_ptr<Client>& client) {
         client->out.clear();
