@@ -77,4 +77,7 @@ struct Context {
     PortUrl port_url{};  // empty: no port has an address
 };
 
+/// Whether a sandbox may have this network. Errors: as sandbox::Manager::check_network().
+base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network);
+
 }  // namespace atl::conversation

@@ -9,6 +9,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/plain/egress_limits.hpp"
 #include "core/plain/utf8.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager_parts.hpp"
@@ -203,12 +204,17 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         .field("gen", generation.number)
         .field("pid", generation.process->pid())
         .debug();
-    connect(*sandbox, agent);
+    if (generation.network == NetworkMode::egress)
+        open_egress(*sandbox, agent);
+    else
+        connect(*sandbox, agent);
 }
 
 Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     Generation& generation = *sandbox.generation;
     const Record& record = sandbox.record;
+    if (record.network == NetworkMode::egress && egress_ == nullptr)
+        return check_network(record.network, record.egress);
     if (!sandbox.is_bare && !ports_.disk.has_workspace(record.id))
         return Error(
             Errc::sandbox_failed,
@@ -231,7 +237,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     spec.agent_dir = agent.dir;
     spec.env =
         sandbox.is_bare ? compose_bare_env(settings_.host_env) : compose_env(settings_.host_env, record);
-    spec.network = record.network;
+    spec.network = generation.network = record.network;
     spec.limits = record.limits;
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
         Generation* living = lookup(id, number);
@@ -257,6 +263,37 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
         watch_disk(sandbox);
     watch_sockets(sandbox);
     return {};
+}
+
+// The guest gets no command before the listener is there: a program inside could take its port.
+void Manager::open_egress(Sandbox& sandbox, const AgentSpec& agent) {
+    Generation& generation = *sandbox.generation;
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = generation.number;
+    const auto fail = [this, id, number](Error error) {
+        Generation* const living = lookup(id, number);
+        if (living == nullptr || living->machine.phase() != GenerationMachine::Phase::launching)
+            return;
+        living->start_error = error;
+        perform(*lookup(id), living->machine.channel_failed(error.detail()));
+    };
+    generation.timer = ports_.timers.arm(base::k_egress_listen_deadline, [this, id, number, fail] {
+        if (Generation* const living = lookup(id, number))
+            living->timer = 0;
+        fail(Error(Errc::sandbox_failed, "its proxy could not listen inside in time"));
+    });
+    generation.process->listen(
+        base::k_egress_port, [this, id, number, agent, fail](Result<InnerListener> made) {
+            Generation* const living = lookup(id, number);
+            if (living == nullptr || living->machine.phase() != GenerationMachine::Phase::launching)
+                return;
+            if (!made)
+                return fail(made.error());
+            ports_.timers.cancel(std::exchange(living->timer, 0));
+            Sandbox& ours = *lookup(id);
+            egress_->open(id, ours.record.egress, std::move(*made));
+            connect(ours, agent);
+        });
 }
 
 void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
@@ -286,7 +323,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
             perform(*lookup(id), lookup(id, number)->machine.channel_lost(detail));
     });
     // Those of a sandbox without a net namespace of its own would be the host's.
-    if (sandbox.record.network != NetworkMode::host && !sandbox.is_bare)
+    if (has_own_net(generation.network) && !sandbox.is_bare)
         generation.channel->watch_ports([this, id, number](std::vector<std::uint16_t> ports) {
             Generation* const living = lookup(id, number);
             if (living == nullptr || living->ports == ports)
@@ -436,6 +473,8 @@ void Manager::thaw(const std::string& id) {
 
 void Manager::clean_up(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
+    if (generation.network == NetworkMode::egress && egress_ != nullptr)
+        egress_->close(sandbox.record.id);
     if (!sandbox.is_bare)
         ports_.disk.unwatch(sandbox.record.id);
     sockets_.unwatch(sandbox.record.id);
@@ -547,6 +586,35 @@ void Manager::set_preview(const std::string& id, const PreviewSettings& preview)
     sandbox->record.preview = preview;
     if (observer_ != nullptr)
         observer_->on_preview(id, preview);
+}
+
+base::Result<void> Manager::check_network(NetworkMode mode, const EgressSettings& egress) const {
+    if (mode != NetworkMode::egress)
+        return {};
+    if (egress_ == nullptr)
+        return Error(Errc::network_not_allowed,
+                     "network \"egress\" is off; the operator allows it with --egress-allow PATTERN, such as "
+                     "--egress-allow '*' for every public name");
+    if (enforcement(mode).network != to_string(mode))
+        return Error(Errc::host_unsupported,
+                     "network \"egress\" needs a listener inside the sandbox, and this server can make none: it "
+                     "may not join the net namespace of a sandbox");
+    return egress_->check(egress);
+}
+
+void Manager::set_network(const std::string& id, const NetworkSettings& network) {
+    Sandbox* const sandbox = lookup(id);
+    if (sandbox == nullptr)
+        return;
+    sandbox->record.network = network.mode;
+    sandbox->record.egress = network.egress;
+    if (sandbox->generation && sandbox->generation->network == NetworkMode::egress && egress_ != nullptr)
+        egress_->change(id, network.egress);
+}
+
+NetworkMode Manager::network(const Record& record) const {
+    const Sandbox* const sandbox = lookup(record.id);
+    return sandbox != nullptr && sandbox->generation ? sandbox->generation->network : record.network;
 }
 
 bool Manager::is_being_removed(const std::string& id) const {

@@ -25,7 +25,7 @@ std::string mb(std::uint64_t bytes) {
 /// Where they can be counted.
 void Manager::watch_sockets(Sandbox& sandbox) {
     Enforcement enforcement;
-    ports_.launcher.describe(enforcement, sandbox.record.network);
+    ports_.launcher.describe(enforcement, sandbox.generation->network);
     if (enforcement.sockets != "none")
         sockets_.watch(sandbox.record.id, *sandbox.generation->process, sandbox.record.limits.max_sockets);
 }

@@ -32,6 +32,7 @@ struct ManagedGeneration {
     std::uint32_t number = 0;
     std::uint32_t memory_mb = 0;  // its limit, which only grows while it lives
     base::Share place;            // of its user
+    NetworkMode network = NetworkMode::none;  // as it was started
     GenerationMachine machine;
     bool has_exited = false;  // its process said so
     bool remains = false;     // dead for us, and processes of it are left
