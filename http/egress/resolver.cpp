@@ -33,7 +33,8 @@ bool reads_as_number(std::string_view label) {
            std::string_view::npos;
 }
 
-// In small letters and without a dot at the end. A name whose last label reads as a number is a literal.
+// The name in small letters and without a dot at its end. If the last label reads as a number, it is a
+// literal.
 std::optional<std::string> dns_name(std::string_view text) {
     constexpr std::size_t k_max_name_bytes = 253;
     constexpr std::size_t k_max_label_bytes = 63;
@@ -86,7 +87,7 @@ Status status_of(int ares_status) noexcept {
     }
 }
 
-// What changes when the file is written or replaced. Empty: there is none.
+// A text that changes when the file is written or replaced. Empty: there is no file.
 std::string file_version(const std::string& path) {
     struct stat now {};
     if (::stat(path.c_str(), &now) != 0)

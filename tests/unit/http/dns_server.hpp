@@ -1,5 +1,5 @@
-// A DNS server on loopback, in the loop of the test: what it answers, and how wrong, a test scripts. UDP and
-// TCP on one port, which several servers may share at different addresses of 127.0.0.0/8.
+// A DNS server on loopback, in the loop of the test, which scripts its answers, right or wrong. UDP and TCP
+// on one port, which several servers may share at different addresses of 127.0.0.0/8.
 #pragma once
 
 #include <algorithm>

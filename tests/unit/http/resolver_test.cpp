@@ -97,7 +97,7 @@ TEST_CASE("a name has the addresses of both families, which alternate") {
              dns_address("::ffff:127.0.0.1")});
     const auto found = lab.resolve("API.example.com.");
     CHECK(found.status == Status::found);
-    // What is mapped into IPv6 is told as what it is.
+    // An IPv4 address that is mapped into IPv6 is an IPv4 address.
     CHECK(texts(found) == std::vector<std::string>{"192.0.2.1", "2001:db8::1", "192.0.2.2", "127.0.0.1"});
     CHECK(lab.server.asked("api.example.com") == 2);
     CHECK(lab.lookups.used() == 0);
@@ -354,7 +354,7 @@ TEST_CASE("the servers are read again when the file has changed") {
     const auto waiting = lab.start("b.example.com");
     lab.until([&] { return lab.server.asked("b.example.com") == 2; });
     lab.write_servers("nameserver 127.0.0.2\n");
-    // What the old servers said counts no more, and what waits for them asks the new ones.
+    // The answers of the old servers count no more, and look-ups that wait for them ask the new ones.
     CHECK(texts(lab.resolve("a.example.com")) == std::vector<std::string>{"192.0.2.2"});
     lab.until([&] { return waiting->answer() != nullptr; });
     CHECK(texts(*waiting->answer()) == std::vector<std::string>{"192.0.2.2"});
