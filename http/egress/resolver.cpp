@@ -17,13 +17,13 @@
 namespace atl::http {
 namespace {
 
-using Status = Resolution::Status;
+using Outcome = Resolution::Status;
 
 // A server is asked so often, and waited for so long, twice as long the second time.
 constexpr int k_tries = 2;
 constexpr base::Millis k_first_try{1500};
 
-ResolutionPtr resolution_of(Status status) {
+ResolutionPtr resolution_of(Outcome status) {
     return std::make_shared<Resolution>(Resolution{status, {}});
 }
 
@@ -62,7 +62,7 @@ std::optional<std::string> dns_name(std::string_view text) {
 // IPv4 and IPv6 alternate: a host that has but one of them meets the other's failure only once in a row.
 ResolutionPtr found_addresses(const std::vector<IpAddress>& v4, const std::vector<IpAddress>& v6) {
     auto resolution = std::make_shared<Resolution>();
-    resolution->status = Status::found;
+    resolution->status = Outcome::found;
     auto& all = resolution->addresses;
     all.reserve(std::min(v4.size() + v6.size(), Resolver::k_max_addresses));
     for (std::size_t at = 0; at < std::max(v4.size(), v6.size()); ++at) {
@@ -74,16 +74,16 @@ ResolutionPtr found_addresses(const std::vector<IpAddress>& v4, const std::vecto
     return resolution;
 }
 
-Status status_of(int ares_status) noexcept {
+Outcome outcome_of(int ares_status) noexcept {
     switch (ares_status) {
         case ARES_SUCCESS:
         case ARES_ENODATA:
         case ARES_ENOTFOUND:
-            return Status::no_addresses;
+            return Outcome::no_addresses;
         case ARES_ETIMEOUT:
-            return Status::timed_out;
+            return Outcome::timed_out;
         default:
-            return Status::server_failed;
+            return Outcome::server_failed;
     }
 }
 
@@ -109,7 +109,7 @@ struct Resolver::Lookup {
     std::vector<IpAddress> v4;    // at most k_max_addresses, as v6
     std::vector<IpAddress> v6;
     std::chrono::seconds ttl = k_longest_ttl;
-    Status failure = Status::no_addresses;  // the worst of the parts
+    Outcome failure = Outcome::no_addresses;  // the worst of the parts
     int parts_left = 2;
     base::TimerId other_family = 0;
     ResolutionPtr answer;
@@ -175,7 +175,7 @@ std::unique_ptr<Resolver::Query> Resolver::start(std::string_view name, Shares s
     std::unique_ptr<Query> query(new Query(timers_, std::move(ready)));
     const auto asked = dns_name(name);
     if (!asked) {
-        query->answer_ = resolution_of(Status::not_a_name);
+        query->answer_ = resolution_of(Outcome::not_a_name);
         return query;
     }
     read_servers_again();
@@ -204,7 +204,7 @@ std::unique_ptr<Resolver::Query> Resolver::start(std::string_view name, Shares s
     query->deadline_ = timers_.arm(deadline, [late = query.get()] {
         const Lookup& unfinished = *late->lookup_;
         late->settle(unfinished.has_addresses() ? found_addresses(unfinished.v4, unfinished.v6)
-                                                : resolution_of(Status::timed_out));
+                                                : resolution_of(Outcome::timed_out));
     });
     return query;
 }
@@ -297,7 +297,7 @@ void Resolver::take(Part& part, int status, const ares_addrinfo* found) {
             bound_ttl(alias->ttl);
     }
     if (addresses.empty())
-        lookup.failure = std::max(lookup.failure, status_of(status));
+        lookup.failure = std::max(lookup.failure, outcome_of(status));
     if (lookup.parts_left == 0)
         finish(part.lookup);
     else if (!lookup.v4.empty())
@@ -310,9 +310,9 @@ void Resolver::finish(const LookupPtr& lookup) {
     lookup->answer =
         lookup->has_addresses() ? found_addresses(lookup->v4, lookup->v6) : resolution_of(lookup->failure);
     std::chrono::seconds ttl{0};
-    if (lookup->answer->status == Status::found)
+    if (lookup->answer->status == Outcome::found)
         ttl = lookup->ttl;
-    else if (lookup->answer->status == Status::no_addresses)
+    else if (lookup->answer->status == Outcome::no_addresses)
         ttl = k_own_ttl;
     if (ttl.count() > 0)
         cache_.put(lookup->name, lookup->answer, clock_.steady_now() + ttl);
