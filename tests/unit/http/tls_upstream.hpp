@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
@@ -43,6 +44,8 @@ class TlsUpstream {
         const auto paths = write_certificate(dir.path(), pem);
         context_ =
             http::TlsContext::make(http::read_certificate({paths.certificate, paths.key}).value()).value();
+        // It tells an end without close_notify from one with it.
+        SSL_CTX_clear_options(settings(), SSL_OP_IGNORE_UNEXPECTED_EOF);
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0);
         own_end.reset(ends[0]);
