@@ -91,8 +91,8 @@ class Server {
 
     base::Task<> async_accept(DoorPtr kept);
     bool is_plain(const Door& door) const;
-    base::Task<> async_serve(std::shared_ptr<Session> session, std::shared_ptr<const Services> kept);
-    void take(Accepted client, Door& door);
+    base::Task<> async_serve(std::shared_ptr<Session> session, DoorPtr kept);
+    void take(Accepted client, const DoorPtr& at);
     void refuse(Accepted& client, Door& door, const base::Error& error);
 
     base::Executor executor_;
@@ -103,6 +103,7 @@ class Server {
     std::map<std::uint16_t, std::vector<DoorPtr>> loopback_;
     std::map<const Services*, DoorPtr> inner_;
     std::unordered_set<Session*> sessions_;
+    std::size_t inner_sessions_ = 0;  // of listeners inside sandboxes
     Timer grace_timer_;
 };
 
