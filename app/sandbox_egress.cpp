@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "http/egress/egress_dial.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::app {
 
@@ -14,14 +15,16 @@ SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& port
                                                http::make_egress_dial(ports.executor, ports.timers),
                                                http::make_hello_reader}) {}
 
-base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const egress::Ceilings& ceilings,
-                                                                 const Ports& ports,
+base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {
     std::unique_ptr<SandboxEgress> made;
-    if (!ceilings.is_on())
+    if (!config.egress.is_on())
         return made;
+    // A bad file is told at the start, not by the first upstream.
+    if (auto read = http::TlsContext::make_client(config.egress_ca); !read)
+        return read.error();
     try {
-        made = std::make_unique<SandboxEgress>(ceilings, ports);
+        made = std::make_unique<SandboxEgress>(config.egress, ports);
     } catch (const std::runtime_error& error) {
         return base::Error(base::Errc::host_unsupported, error.what());
     }

@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "app/config.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/egress/ceilings.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/egress/egress_adapters.hpp"
 #include "http/egress/egress_service.hpp"
@@ -21,10 +21,11 @@ class SandboxEgress {
         const base::Clock& clock;
         http::Server& server;
     };
-    /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf. Errors:
-    /// host_unsupported.
-    static base::Result<std::unique_ptr<SandboxEgress>> open(const egress::Ceilings& ceilings,
-                                                             const Ports& ports, sandbox::Manager& sandboxes);
+    /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
+    /// files of
+    /// --egress-ca. `config` must outlive it. Errors: host_unsupported; those of TlsContext::make_client().
+    static base::Result<std::unique_ptr<SandboxEgress>> open(const Config& config, const Ports& ports,
+                                                             sandbox::Manager& sandboxes);
     /// Throws std::runtime_error if resolv.conf cannot be read.
     SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports);
 
