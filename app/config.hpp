@@ -57,6 +57,8 @@ struct Config {
     std::string default_agent = "shell";
     bool allow_host_network = false;
     egress::Ceilings egress;  // off without a flag
+    std::vector<std::filesystem::path>
+        egress_ca;  // certificates that upstreams may have, beside the system's
     std::vector<std::string> hidden_paths;
     std::vector<std::string> shown_etc;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;

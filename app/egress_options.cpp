@@ -68,6 +68,14 @@ void add_egress_options(CLI::App& cli, Config& config) {
            "\"egress\" may reach, with any key; may be repeated")
         ->envname("ATOLL_EGRESS_PRIVATE")
         ->delimiter(',');
+    cli.add_option_function<Texts>(
+           "--egress-ca",
+           [&config](const Texts& files) { config.egress_ca.assign(files.begin(), files.end()); },
+           "File of certificates in PEM that upstreams may be verified by, beside those of the system, "
+           "where the server speaks TLS to them; may be repeated")
+        ->envname("ATOLL_EGRESS_CA")
+        ->delimiter(',')
+        ->check(CLI::ExistingFile);
 }
 
 void check_egress(const Config& config) {

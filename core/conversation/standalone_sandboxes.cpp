@@ -292,15 +292,14 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
     };
     if (auto usable = context_.journal.usable(); !usable)
         return refuse(usable.error());
-    if (patch.network) {
-        // There is no later start to have another mode.
-        if (patch.network->mode != own->network)
-            return refuse(Error(Errc::invalid_field,
-                                "the mode of the network of a sandbox without a conversation stays as it was made")
-                              .at("/network/mode"));
-        if (auto may = check_network(context_, *patch.network); !may)
-            return refuse(may.error());
-    }
+    // There is no later start to have another mode.
+    if (patch.network && patch.network->mode != own->network)
+        return refuse(
+            Error(Errc::invalid_field,
+                  "the mode of the network of a sandbox without a conversation stays as it was made")
+                .at("/network/mode"));
+    if (auto may = check_change(context_, patch.network); !may)
+        return refuse(may.error());
     if (patch.limits) {
         const sandbox::Limits limits = patch.limits->applied_to(own->limits);
         if (auto can = can_change(own->limits, limits, context_.sandboxes.enforcement(own->network, id));
@@ -312,12 +311,7 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
             return refuse(applied.error());
     }
     sandbox::Record record = *own;
-    record.preview = patch.preview.applied_to(std::move(record.preview));
-    context_.sandboxes.set_preview(id, record.preview);
-    if (patch.network) {
-        record.egress = patch.network->egress;
-        context_.sandboxes.set_network(id, *patch.network);
-    }
+    change_sandbox(context_, record, patch.network, patch.preview);
     record.tools = patch.tools.applied_to(record.tools);
     context_.sandboxes.set_tools(id, record.tools);
     if (patch.ttl_seconds) {

@@ -30,7 +30,8 @@ View view_of(const Context& context, Record record, const sandbox::Record& sandb
     view.preview = sandbox_record.preview;
     if (is_living(view.sandbox_status))
         view.open_ports = open_ports_of(context, sandbox_record);
-    view.enforcement = context.sandboxes.enforcement(context.sandboxes.network(sandbox_record), sandbox_record.id);
+    view.enforcement =
+        context.sandboxes.enforcement(context.sandboxes.network(sandbox_record), sandbox_record.id);
     view.record = std::move(record);
     return view;
 }

@@ -53,8 +53,7 @@ class BubblewrapProcess final : public sandbox::Process {
     }
     bool can_connect() const override { return running_->can_connect(); }
     void await_connect(std::function<void()> ready) override { running_->await_connect(std::move(ready)); }
-    void listen(std::uint16_t port,
-                std::function<void(base::Result<sandbox::InnerListener>)> done) override {
+    void listen(std::uint16_t port, std::function<void(base::Result<sandbox::InnerListener>)> done) override {
         running_->listen(port, std::move(done));
     }
     void on_log(std::function<void(std::string_view)> on_text) override {

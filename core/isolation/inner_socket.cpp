@@ -83,7 +83,7 @@ base::Result<base::UniqueFd> listen_inside(const MakeInnerSocket& make, std::uin
     auto fd = make(AF_INET);
     if (fd.has_error())
         return fd;
-    // Without IP_FREEBIND 127.0.0.1 is no address of the sandbox before its loopback is up (ip(7)).
+    // IP_FREEBIND: the loopback, which gives the sandbox this address, may still be down (ip(7)).
     const int on = 1;
     const sockaddr_in here = loopback(port);
     if (::setsockopt(fd->get(), IPPROTO_IP, IP_FREEBIND, &on, sizeof on) != 0 ||

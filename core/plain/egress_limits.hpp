@@ -21,10 +21,12 @@ inline constexpr std::chrono::milliseconds k_egress_listen_deadline{10'000};
 inline constexpr std::size_t k_max_egress_rules = 128;
 inline constexpr std::size_t k_max_egress_rule_bytes = 272;
 
-// Connections of one sandbox to its proxy, and of all sandboxes.
+// Connections of one sandbox to its proxy; and those of all sandboxes together: one part of so many of the
+// server's, so that clients of the API always find some.
 inline constexpr std::size_t k_egress_connections_of_sandbox = 64;
-inline constexpr std::size_t k_max_egress_connections = 1'024;
-static_assert(k_egress_connections_of_sandbox < k_max_egress_connections);
+inline constexpr std::size_t k_egress_connections_share = 4;
+// How long a name is looked up.
+inline constexpr std::chrono::milliseconds k_egress_look_up_time{10'000};
 // Addresses of a name that are tried, and the time for each and for all of them.
 inline constexpr std::size_t k_max_egress_addresses = 64;
 inline constexpr std::chrono::milliseconds k_egress_connect_time{5'000};

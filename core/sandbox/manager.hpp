@@ -117,8 +117,8 @@ class Manager {
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Serves sandboxes with network mode `egress`; without it they do not start. Set before the first sandbox
-    /// is started; must outlive the last one.
+    /// Serves sandboxes with network mode `egress`; without it they do not start. Set before the first
+    /// sandbox is started; must outlive the last one.
     void set_egress(Egress* egress) { egress_ = egress; }
     /// Whether a sandbox may have this network. Errors: network_not_allowed, invalid_field, host_unsupported.
     base::Result<void> check_network(NetworkMode mode, const EgressSettings& egress) const;

@@ -275,9 +275,9 @@ class Process {
     /// Calls `ready` once, from the loop, when it is worth to ask can_connect() again: also when the process
     /// has ended, and after the end of this object.
     virtual void await_connect(std::function<void()> ready) { (void)ready; }
-    /// Listens on 127.0.0.1:`port` inside as soon as process 1 is known, before it can have started a program.
-    /// `done` is not called once the process has ended. Once in the life of a process. Errors: as connect(),
-    /// but for no_listener; capacity.
+    /// Listens on 127.0.0.1:`port` inside as soon as process 1 is known, before it can have started a
+    /// program. `done` is not called once the process has ended. Once in the life of a process. Errors: as
+    /// connect(), but for no_listener; capacity.
     virtual void listen(std::uint16_t port, std::function<void(base::Result<InnerListener>)> done) {
         (void)port;
         (void)done;

@@ -281,7 +281,8 @@ std::vector<Route> conversation_routes(Api& api) {
     routes.push_back(std::move(get));
 
     Route patch = route(api, Method::patch, k_one, "patchConversation", async_patch);
-    patch.summary = "Changes the title, metadata (a merge patch, RFC 7396), limits, network, preview or timers.";
+    patch.summary =
+        "Changes the title, metadata (a merge patch, RFC 7396), limits, network, preview or timers.";
     patch.body = BodyKind::json;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};

@@ -2,8 +2,8 @@
 // forms.hpp and core/base/limits.hpp, so the document has the ranges that the server checks; tests compare
 // the fields with the forms and the views.
 #include "http/api/forms.hpp"
-#include "http/api/openapi.hpp"
 #include "http/api/network_form.hpp"
+#include "http/api/openapi.hpp"
 #include "http/api/preview_form.hpp"
 #include "http/api/schema_parts.hpp"
 
@@ -37,7 +37,8 @@ Property network_schema() {
     return {"network", "The network inside; `none` unless it is named.", ref("Network")};
 }
 Property network_change() {
-    return {"network", "Another network, which takes the place of the one before as a whole.", ref("Network")};
+    return {"network", "Another network, which takes the place of the one before as a whole.",
+            ref("Network")};
 }
 Property preview_schema() {
     return {"preview", "What its preview shows, and to whom.", ref("PreviewChanges")};
@@ -111,9 +112,9 @@ void add_changes(Schema& out) {
                             ttl_seconds()},
                            FieldUse::patch)),
         "The members to change; what is not named stays.");
-    out["PatchSandbox"] =
-        described(object(Members::optional, {limit_changes(), network_change(), preview_schema(), tools(), ttl_seconds()}),
-                  "The members to change; what is not named stays.");
+    out["PatchSandbox"] = described(object(Members::optional, {limit_changes(), network_change(),
+                                                               preview_schema(), tools(), ttl_seconds()}),
+                                    "The members to change; what is not named stays.");
     Schema mode = one_of({"cold", "warm"});
     mode["default"] = "cold";
     out["PauseConversation"] = described(

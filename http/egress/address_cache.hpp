@@ -61,7 +61,7 @@ class AddressCache {
     void remove(Entries::iterator entry) noexcept;
 
     const Bounds bounds_;
-    Entries entries_;  // the most recently used in front
+    Entries entries_;                                      // the most recently used in front
     std::map<std::string_view, Entries::iterator> index_;  // its keys are views of the entries' names
     std::size_t bytes_ = 0;
 };

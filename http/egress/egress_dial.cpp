@@ -14,8 +14,8 @@ using base::Error;
 
 class Dialing final : public std::enable_shared_from_this<Dialing> {
   public:
-    Dialing(base::Executor executor, base::Timers& timers, EgressAddresses addresses,
-            std::uint16_t port, EgressDialDone done)
+    Dialing(base::Executor executor, base::Timers& timers, EgressAddresses addresses, std::uint16_t port,
+            EgressDialDone done)
         : executor_(executor),
           timers_(timers),
           addresses_(std::move(addresses)),

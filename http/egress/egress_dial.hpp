@@ -1,5 +1,5 @@
-// Connections to upstreams on the way out of sandboxes: to the very addresses that were checked, one after the
-// other. Not here: names and the check of addresses (egress_door.hpp).
+// Connections to upstreams on the way out of sandboxes: to the very addresses that were checked, one after
+// the other. Not here: names and the check of addresses (egress_door.hpp).
 #pragma once
 
 #include "core/base/clock.hpp"

@@ -64,7 +64,8 @@ Decision EgressDoor::admit(RequestContext& context, const Arrival&) {
     Decision decision;
     // It would show what the proxy has added (RFC 9110 section 9.3.8).
     if (context.request.method_text == "TRACE") {
-        decision.refusal = refuse(context, Error(Errc::method_not_allowed, "This proxy does not pass TRACE on."));
+        decision.refusal =
+            refuse(context, Error(Errc::method_not_allowed, "This proxy does not pass TRACE on."));
         return decision;
     }
     decision.handler = &handler_;
@@ -82,7 +83,7 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
 }
 
 base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
-                                                                const EgressGrant& grant) {
+                                                                      const EgressGrant& grant) {
     EgressAddresses found;
     if (grant.address) {
         found.push_back(*grant.address);

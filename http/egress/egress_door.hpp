@@ -1,7 +1,7 @@
 // The proxy of one sandbox: a service whose listener lies inside, and says who asks. It takes CONNECT and
 // requests with absolute http: targets. The rules are asked before a name is looked up, and the address that
-// was checked is the one that is connected. A program inside gets a refusal as one line of text, with the host
-// and the missing rule. Not here: bytes (egress_flow.hpp), the grammar of rules.
+// was checked is the one that is connected. A program inside gets a refusal as one line of text, with the
+// host and the missing rule. Not here: bytes (egress_flow.hpp), the grammar of rules.
 #pragma once
 
 #include <list>
@@ -41,7 +41,7 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
-                                                                     const EgressGrant& grant);
+                                                              const EgressGrant& grant);
     std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
 
     const std::string sandbox_id_;

@@ -129,8 +129,8 @@ EgressFlow::Way EgressFlow::way_of(EgressOpening opening, const EgressOpeningRea
     return Way::cut;
 }
 
-// Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host could
-// name another site than the one that is granted.
+// Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host
+// could name another site than the one that is granted.
 base::Task<> EgressFlow::async_serve_requests(Connection& client, const ServerState& state) {
     RequestParser parser({state.settings.max_header_bytes, 0});
     client.use_buffer(BufferSize::small);

@@ -1,7 +1,7 @@
-// One request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose bytes pass
-// if they begin as they should, or a request with an absolute target. Invariants: no byte of a tunnel reaches
-// the upstream before the first of them are known to be TLS for the granted name, unless the rule takes any
-// bytes; Host is the granted name. Not here: rules, look-ups, connections (egress_door.hpp).
+// One request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose bytes
+// pass if they begin as they should, or a request with an absolute target. Invariants: no byte of a tunnel
+// reaches the upstream before the first of them are known to be TLS for the granted name, unless the rule
+// takes any bytes; Host is the granted name. Not here: rules, look-ups, connections (egress_door.hpp).
 #pragma once
 
 #include <functional>

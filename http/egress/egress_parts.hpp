@@ -25,6 +25,7 @@ struct EgressGrant {
     std::uint16_t port = 0;
     std::optional<IpAddress> address{};  // of a literal: nothing is looked up
     bool any_bytes = false;              // also bytes that are no TLS
+    bool beyond_public = false;          // also addresses that the operator opened with --egress-private
 };
 
 /// The rules of one sandbox, with the ceilings of the key that set them. Does not change.
@@ -50,16 +51,15 @@ class EgressPolicy {
     virtual std::unique_ptr<const EgressRules> rules(const sandbox::EgressSettings& settings) const = 0;
 };
 
-/// Looks a name up. `done` is called once, from the loop, and may come after the request is over. Errors:
-/// upstream_failed, where the name has no address; deadline_exceeded; capacity.
+/// Looks a name up. `done` is called at most once, also from inside the call, and after the request is over.
+/// Errors: upstream_failed, where the name has no address; deadline_exceeded; capacity.
 using EgressLookUp = std::function<void(const std::string& sandbox_id, const std::string& host,
                                         std::function<void(base::Result<EgressAddresses>)> done)>;
 
 /// Connects to the first of `addresses` that takes it. `done` as of a look-up; the stream is connected.
 /// Errors: upstream_failed; deadline_exceeded.
 using EgressDialDone = std::function<void(base::Result<std::unique_ptr<ByteStream>>)>;
-using EgressDial =
-    std::function<void(EgressAddresses addresses, std::uint16_t port, EgressDialDone done)>;
+using EgressDial = std::function<void(EgressAddresses addresses, std::uint16_t port, EgressDialDone done)>;
 
 /// What the first bytes of a tunnel are.
 enum class EgressOpening : std::uint8_t {

@@ -1,5 +1,5 @@
-// The proxies of all sandboxes with network mode `egress`: a door for each, at the listener that its sandbox's
-// generation has. Not here: what a door does (egress_door.hpp).
+// The proxies of all sandboxes with network mode `egress`: a door for each, at the listener that its
+// sandbox's generation has. Not here: what a door does (egress_door.hpp).
 #pragma once
 
 #include <map>

@@ -17,13 +17,13 @@
 namespace atl::http {
 namespace {
 
-using Status = Resolution::Status;
+using Outcome = Resolution::Status;
 
 // A server is asked so often, and waited for so long, twice as long the second time.
 constexpr int k_tries = 2;
 constexpr base::Millis k_first_try{1500};
 
-ResolutionPtr resolution_of(Status status) {
+ResolutionPtr resolution_of(Outcome status) {
     return std::make_shared<Resolution>(Resolution{status, {}});
 }
 
@@ -33,7 +33,8 @@ bool reads_as_number(std::string_view label) {
            std::string_view::npos;
 }
 
-// In small letters and without a dot at the end. A name whose last label reads as a number is a literal.
+// The name in small letters and without a dot at its end. If the last label reads as a number, it is a
+// literal.
 std::optional<std::string> dns_name(std::string_view text) {
     constexpr std::size_t k_max_name_bytes = 253;
     constexpr std::size_t k_max_label_bytes = 63;
@@ -45,8 +46,8 @@ std::optional<std::string> dns_name(std::string_view text) {
     std::size_t label_start = 0;
     for (const char c : text) {
         const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-        const bool is_valid = (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') ||
-                              lower == '-' || lower == '_';
+        const bool is_valid =
+            (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') || lower == '-' || lower == '_';
         if (lower == '.' ? name.size() == label_start
                          : !is_valid || name.size() - label_start == k_max_label_bytes)
             return std::nullopt;
@@ -61,7 +62,7 @@ std::optional<std::string> dns_name(std::string_view text) {
 // IPv4 and IPv6 alternate: a host that has but one of them meets the other's failure only once in a row.
 ResolutionPtr found_addresses(const std::vector<IpAddress>& v4, const std::vector<IpAddress>& v6) {
     auto resolution = std::make_shared<Resolution>();
-    resolution->status = Status::found;
+    resolution->status = Outcome::found;
     auto& all = resolution->addresses;
     all.reserve(std::min(v4.size() + v6.size(), Resolver::k_max_addresses));
     for (std::size_t at = 0; at < std::max(v4.size(), v6.size()); ++at) {
@@ -73,20 +74,20 @@ ResolutionPtr found_addresses(const std::vector<IpAddress>& v4, const std::vecto
     return resolution;
 }
 
-Status status_of(int ares_status) noexcept {
+Outcome outcome_of(int ares_status) noexcept {
     switch (ares_status) {
         case ARES_SUCCESS:
         case ARES_ENODATA:
         case ARES_ENOTFOUND:
-            return Status::no_addresses;
+            return Outcome::no_addresses;
         case ARES_ETIMEOUT:
-            return Status::timed_out;
+            return Outcome::timed_out;
         default:
-            return Status::server_failed;
+            return Outcome::server_failed;
     }
 }
 
-// What changes when the file is written or replaced. Empty: there is none.
+// A text that changes when the file is written or replaced. Empty: there is no file.
 std::string file_version(const std::string& path) {
     struct stat now {};
     if (::stat(path.c_str(), &now) != 0)
@@ -108,7 +109,7 @@ struct Resolver::Lookup {
     std::vector<IpAddress> v4;    // at most k_max_addresses, as v6
     std::vector<IpAddress> v6;
     std::chrono::seconds ttl = k_longest_ttl;
-    Status failure = Status::no_addresses;  // the worst of the parts
+    Outcome failure = Outcome::no_addresses;  // the worst of the parts
     int parts_left = 2;
     base::TimerId other_family = 0;
     ResolutionPtr answer;
@@ -174,7 +175,7 @@ std::unique_ptr<Resolver::Query> Resolver::start(std::string_view name, Shares s
     std::unique_ptr<Query> query(new Query(timers_, std::move(ready)));
     const auto asked = dns_name(name);
     if (!asked) {
-        query->answer_ = resolution_of(Status::not_a_name);
+        query->answer_ = resolution_of(Outcome::not_a_name);
         return query;
     }
     read_servers_again();
@@ -203,7 +204,7 @@ std::unique_ptr<Resolver::Query> Resolver::start(std::string_view name, Shares s
     query->deadline_ = timers_.arm(deadline, [late = query.get()] {
         const Lookup& unfinished = *late->lookup_;
         late->settle(unfinished.has_addresses() ? found_addresses(unfinished.v4, unfinished.v6)
-                                                : resolution_of(Status::timed_out));
+                                                : resolution_of(Outcome::timed_out));
     });
     return query;
 }
@@ -296,7 +297,7 @@ void Resolver::take(Part& part, int status, const ares_addrinfo* found) {
             bound_ttl(alias->ttl);
     }
     if (addresses.empty())
-        lookup.failure = std::max(lookup.failure, status_of(status));
+        lookup.failure = std::max(lookup.failure, outcome_of(status));
     if (lookup.parts_left == 0)
         finish(part.lookup);
     else if (!lookup.v4.empty())
@@ -306,12 +307,12 @@ void Resolver::take(Part& part, int status, const ares_addrinfo* found) {
 
 void Resolver::finish(const LookupPtr& lookup) {
     timers_.cancel(lookup->other_family);
-    lookup->answer = lookup->has_addresses() ? found_addresses(lookup->v4, lookup->v6)
-                                             : resolution_of(lookup->failure);
+    lookup->answer =
+        lookup->has_addresses() ? found_addresses(lookup->v4, lookup->v6) : resolution_of(lookup->failure);
     std::chrono::seconds ttl{0};
-    if (lookup->answer->status == Status::found)
+    if (lookup->answer->status == Outcome::found)
         ttl = lookup->ttl;
-    else if (lookup->answer->status == Status::no_addresses)
+    else if (lookup->answer->status == Outcome::no_addresses)
         ttl = k_own_ttl;
     if (ttl.count() > 0)
         cache_.put(lookup->name, lookup->answer, clock_.steady_now() + ttl);

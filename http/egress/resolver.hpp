@@ -47,7 +47,7 @@ class Resolver {
         std::uint16_t port = 53;  // of all servers
         AddressCache::Bounds cache;
     };
-    /// What a caller took for a look-up: of its sandbox's budget, of that of all.
+    /// The places that a caller took for a look-up, in the budgets that it keeps to.
     using Shares = std::vector<base::Share>;
     class Query;
 

@@ -1,7 +1,7 @@
 // What a proxy changes of the heads that pass through it (RFC 9110 section 7.6): fields of one hop go, the
-// framing is the proxy's own. A policy for each kind of proxy: before a preview the dev server is asked by the
-// name that it knows itself by, and its own origin in an answer becomes the preview's; on the way out of a
-// sandbox all else passes as it is. Pure. Not here: sockets and bodies (exchange.hpp).
+// framing is the proxy's own. A policy for each kind of proxy: before a preview the dev server is asked by
+// the name that it knows itself by, and its own origin in an answer becomes the preview's; on the way out of
+// a sandbox all else passes as it is. Pure. Not here: sockets and bodies (exchange.hpp).
 #pragma once
 
 #include <functional>

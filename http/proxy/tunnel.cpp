@@ -71,8 +71,7 @@ base::Task<> async_tunnel(Connection& client, Connection& upstream, const Server
             client.wake()->post();
         up.arm();
         down.arm();
-        const bool is_stuck =
-            up.ended || down.ended || !client.input().empty() || !upstream.input().empty();
+        const bool is_stuck = up.ended || down.ended || !client.input().empty() || !upstream.input().empty();
         if (!is_stuck)
             client.clear_deadline();
         else if (!is_timed || moved_since)

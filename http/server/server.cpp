@@ -11,6 +11,7 @@
 #include "core/base/defer_queue.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/plain/egress_limits.hpp"
 #include "http/server/session.hpp"
 
 namespace atl::http {
@@ -131,7 +132,7 @@ base::Task<> Server::async_accept(DoorPtr kept) {
             auto client = listener.accept(exhausted);
             if (!client)
                 break;
-            take(std::move(*client), door);
+            take(std::move(*client), kept);
         }
         if (!exhausted)
             continue;
@@ -144,22 +145,25 @@ base::Task<> Server::async_accept(DoorPtr kept) {
     }
 }
 
-void Server::take(Accepted client, Door& door) {
+void Server::take(Accepted client, const DoorPtr& at) {
+    Door& door = *at;
     auto lease = door.services->any().connect(client.peer);
     if (lease.has_error())
         return refuse(client, door, lease.error());
-    if (sessions_.size() >= state_.settings.max_connections)
+    const std::size_t most = state_.settings.max_connections;
+    if (sessions_.size() >= most ||
+        (door.count && inner_sessions_ >= most / base::k_egress_connections_share))
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
     const ListenerScope reach = door.listener.reach();
-    auto connection =
-        std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket),
-                                                                    door.count ? door.count() : nullptr),
-                                     state_.clock, state_.timers, state_.settings,
-                                     is_plain(door) ? nullptr : state_.tls);
-    auto session = std::make_shared<Session>(state_, *door.services, std::move(connection), client.peer, reach,
-                                             std::move(*lease), door.listener.port());
+    auto connection = std::make_shared<Connection>(
+        std::make_unique<SocketStream>(std::move(client.socket), door.count ? door.count() : nullptr),
+        state_.clock, state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
+    auto session = std::make_shared<Session>(state_, *door.services, std::move(connection), client.peer,
+                                             reach, std::move(*lease), door.listener.port());
     sessions_.insert(session.get());
-    tasks_.spawn(async_serve(std::move(session), door.services));
+    if (door.count)
+        ++inner_sessions_;
+    tasks_.spawn(async_serve(std::move(session), at));
 }
 
 // Says why and closes, without a session. The answer fits any socket's buffer. What has arrived is read,
@@ -191,16 +195,21 @@ void Server::refuse(Accepted& client, Door& door, const Error& error) {
     client.socket.read_some(boost::asio::buffer(dropped), ignored);
 }
 
-base::Task<> Server::async_serve(std::shared_ptr<Session> session, std::shared_ptr<const Services> kept) {
+base::Task<> Server::async_serve(std::shared_ptr<Session> session, DoorPtr kept) {
+    const DoorPtr door = std::move(kept);  // its services outlive the session
+    const std::shared_ptr<Session> served = std::move(session);
     // Erased also when the session throws; nothing else knows it then.
     struct Leave {
-        std::unordered_set<Session*>& sessions;
+        Server& server;
+        const Door& door;
         Session* session;
-        ~Leave() { sessions.erase(session); }
+        ~Leave() {
+            server.sessions_.erase(session);
+            if (door.count)
+                --server.inner_sessions_;
+        }
     };
-    const std::shared_ptr<const Services> services = std::move(kept);  // outlives the session
-    const std::shared_ptr<Session> served = std::move(session);
-    const Leave leave{sessions_, served.get()};
+    const Leave leave{*this, *door, served.get()};
     co_await served->async_run();
 }
 

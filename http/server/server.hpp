@@ -42,9 +42,9 @@ class Server {
     Opening open_loopback(std::uint16_t port, const Services& services);
     /// Accepts no more; connections that are open stay. A port that is not open is ignored.
     void close_loopback(std::uint16_t port);
-    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). `count` is called
-    /// for each connection and for none other; what it gives lives as long as that. The services live until
-    /// the last session of theirs has ended.
+    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). `count` is
+    /// called for each connection and for none other; what it gives lives as long as that. The services live
+    /// until the last session of theirs has ended.
     void open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services,
                     std::function<std::shared_ptr<const void>()> count);
     /// Accepts no more there, and ends the connections that are open. Ignores services that are not open.
@@ -75,7 +75,10 @@ class Server {
     struct Door {
         /// `services` may own nothing.
         Door(Listener with, std::shared_ptr<const Services> to, Encryption how)
-            : listener(std::move(with)), services(std::move(to)), encryption(how), pause(listener.executor()) {}
+            : listener(std::move(with)),
+              services(std::move(to)),
+              encryption(how),
+              pause(listener.executor()) {}
         void close();
 
         Listener listener;
@@ -88,8 +91,8 @@ class Server {
 
     base::Task<> async_accept(DoorPtr kept);
     bool is_plain(const Door& door) const;
-    base::Task<> async_serve(std::shared_ptr<Session> session, std::shared_ptr<const Services> kept);
-    void take(Accepted client, Door& door);
+    base::Task<> async_serve(std::shared_ptr<Session> session, DoorPtr kept);
+    void take(Accepted client, const DoorPtr& at);
     void refuse(Accepted& client, Door& door, const base::Error& error);
 
     base::Executor executor_;
@@ -100,6 +103,7 @@ class Server {
     std::map<std::uint16_t, std::vector<DoorPtr>> loopback_;
     std::map<const Services*, DoorPtr> inner_;
     std::unordered_set<Session*> sessions_;
+    std::size_t inner_sessions_ = 0;  // of listeners inside sandboxes
     Timer grace_timer_;
 };
 

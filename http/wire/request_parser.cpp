@@ -287,8 +287,8 @@ class RequestParser::Sink {
             return;
         }
         if (!take_authority(text, "http://"))
-            return refuse(ec,
-                          "This is a proxy: it takes CONNECT host:port, and addresses that begin with http://.");
+            return refuse(
+                ec, "This is a proxy: it takes CONNECT host:port, and addresses that begin with http://.");
         if (request.authority.empty())
             return refuse(ec, "The request target needs a host.");
         const auto end = std::min(text.find('?'), text.size());

@@ -170,15 +170,7 @@ class FakeProcess final : public sandbox::Process {
     }
     void listen(std::uint16_t, std::function<void(Result<sandbox::InnerListener>)> done) override {
         state_->on_listening = std::move(done);
-        world_.later([&world = world_, state = state_] {
-            const auto tell = std::exchange(state->on_listening, nullptr);
-            if (!tell || !state->alive)
-                return;
-            if (world.can_listen)
-                tell(sandbox::InnerListener{});
-            else
-                tell(Error(Errc::host_unsupported, "no listener"));
-        });
+        world_.later([&world = world_, state = state_] { world.tell_of_listener(*state); });
     }
     const std::shared_ptr<FakeProcessState>& state() const { return state_; }
 

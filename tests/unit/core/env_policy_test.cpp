@@ -66,7 +66,8 @@ TEST_CASE("Programs of a sandbox with a way out are told of its proxy, unless th
     record.network = NetworkMode::egress;
     record.env = {{"NO_PROXY", "mine"}};
     const Environment env = compose_env({}, record);
-    for (const char* name : {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"})
+    for (const char* name :
+         {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"})
         CHECK(value_of(env, name) == "http://127.0.0.1:3128");
     CHECK(value_of(env, "no_proxy") == "localhost,127.0.0.1,::1");
     CHECK(value_of(env, "NODE_USE_ENV_PROXY") == "1");

@@ -1,5 +1,5 @@
-// A DNS server on loopback, in the loop of the test: what it answers, and how wrong, a test scripts. UDP and
-// TCP on one port, which several servers may share at different addresses of 127.0.0.0/8.
+// A DNS server on loopback, in the loop of the test, which scripts its answers, right or wrong. UDP and TCP
+// on one port, which several servers may share at different addresses of 127.0.0.0/8.
 #pragma once
 
 #include <algorithm>
@@ -164,18 +164,18 @@ class DnsServer {
         });
     }
     void read(const std::shared_ptr<Client>& client) {
-        boost::asio::async_read(
-            client->socket, boost::asio::buffer(client->length),
-            [this, client](const boost::system::error_code& error, std::size_t) {
-                if (error)
-                    return;
-                client->message.resize(client->length[0] * 256U + client->length[1]);
-                boost::asio::async_read(client->socket, boost::asio::buffer(client->message),
+        boost::asio::async_read(client->socket, boost::asio::buffer(client->length),
+                                [this, client](const boost::system::error_code& error, std::size_t) {
+                                    if (error)
+                                        return;
+                                    client->message.resize(client->length[0] * 256U + client->length[1]);
+                                    boost::asio::async_read(
+                                        client->socket, boost::asio::buffer(client->message),
                                         [this, client](const boost::system::error_code& cut, std::size_t) {
                                             if (!cut)
                                                 reply(client);
                                         });
-            });
+                                });
     }
     void reply(const std::shared_ptr<Client>& client) {
         client->out.clear();

@@ -1,5 +1,5 @@
-// The proxy of a sandbox without sockets and in time that stands still: the test plays the program inside, the
-// upstream, the rules and the resolver.
+// The proxy of a sandbox without sockets and in time that stands still: the test plays the program inside,
+// the upstream, the rules and the resolver.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,9 @@ class FakeEgressRules final : public http::EgressRules {
         http::EgressGrant grant;
         const auto colon = authority.rfind(':');
         grant.host = authority.substr(0, colon);
-        grant.port = colon == authority.npos ? default_port
-                                             : static_cast<std::uint16_t>(
-                                                   std::stoi(std::string(authority.substr(colon + 1))));
+        grant.port = colon == authority.npos
+                         ? default_port
+                         : static_cast<std::uint16_t>(std::stoi(std::string(authority.substr(colon + 1))));
         if (grant.port == 0)
             return base::Error(base::Errc::invalid_request, "There is no port.");
         grant.address = http::parse_address(grant.host);
@@ -86,22 +86,21 @@ class EgressLab {
     explicit EgressLab(std::vector<std::string> allow)
         : door(std::make_shared<http::EgressDoor>(
               "box",
-              http::EgressParts{policy_,
-                                [this](const std::string& sandbox, const std::string& host, auto done) {
-                                    looked_up.push_back(sandbox + ' ' + host);
-                                    const auto found = names.find(host);
-                                    if (found == names.end())
-                                        return done(base::Error(base::Errc::upstream_failed, "no address"));
-                                    done(found->second);
-                                },
-                                [this](http::EgressAddresses addresses, std::uint16_t port,
-                                       http::EgressDialDone done) {
-                                    dialed.push_back(addresses.front().to_string() + ' ' +
-                                                     std::to_string(port));
-                                    upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
-                                    done(std::make_unique<FakeStream>(upstreams.back()));
-                                },
-                                [] { return std::make_unique<FakeOpeningReader>(); }},
+              http::EgressParts{
+                  policy_,
+                  [this](const std::string& sandbox, const std::string& host, auto done) {
+                      looked_up.push_back(sandbox + ' ' + host);
+                      const auto found = names.find(host);
+                      if (found == names.end())
+                          return done(base::Error(base::Errc::upstream_failed, "no address"));
+                      done(found->second);
+                  },
+                  [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                      dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                      upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                      done(std::make_unique<FakeStream>(upstreams.back()));
+                  },
+                  [] { return std::make_unique<FakeOpeningReader>(); }},
               sandbox::EgressSettings{std::move(allow), ""})) {}
     ~EgressLab() {
         for (const auto& session : sessions_)
@@ -116,10 +115,9 @@ class EgressLab {
         auto peer = std::make_shared<FakePeer>(loop_.get_executor());
         auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
                                                              timers_, state_.settings);
-        sessions_.push_back(
-            std::make_shared<http::Session>(state_, *door->services(), std::move(connection),
-                                            http::PeerAddress{}, http::ListenerScope::loopback,
-                                            http::CountLimiter::Lease()));
+        sessions_.push_back(std::make_shared<http::Session>(
+            state_, *door->services(), std::move(connection), http::PeerAddress{},
+            http::ListenerScope::loopback, http::CountLimiter::Lease()));
         tasks_.spawn(async_serve(sessions_.back()));
         run();
         send(*peer, bytes);

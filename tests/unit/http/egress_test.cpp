@@ -173,7 +173,8 @@ TEST_CASE("A tunnel whose first bytes do not come is cut, one that is open may b
 
 TEST_CASE("Requests in a tunnel to port 80 are read as any others") {
     EgressLab lab({"a.example:80"});
-    const auto inside = lab.connect(connect_to("a.example:80") + "GET /1 HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    const auto inside =
+        lab.connect(connect_to("a.example:80") + "GET /1 HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     CHECK(lab.take(*inside) == k_ok);
     CHECK(lab.take(lab.upstream()) == "GET /1 HTTP/1.1\r\nHost: a.example\r\n\r\n");
     lab.send(lab.upstream(), k_answer);

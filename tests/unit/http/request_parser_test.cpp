@@ -400,8 +400,9 @@ TEST_CASE("a proxy takes CONNECT and absolute http: targets, and nothing else") 
     CHECK(parser.request().authority == "a.example:80");
     CHECK(parser.request().path == "/");
     CHECK(parser.request().query == "x");
-    for (const std::string target : {"GET /", "GET *", "OPTIONS *", "GET a.example:443", "GET https://a.example/",
-                                     "GET http://", "GET http:///x", "GET ftp://a.example/"}) {
+    for (const std::string target :
+         {"GET /", "GET *", "OPTIONS *", "GET a.example:443", "GET https://a.example/", "GET http://",
+          "GET http:///x", "GET ftp://a.example/"}) {
         INFO(target);
         parser.reset();
         CHECK(feed_all(parser, target + " HTTP/1.1\r\nHost: a.example\r\n\r\n", step).has_error());
