@@ -178,8 +178,8 @@ class TlsClientStream::State : public std::enable_shared_from_this<State> {
     }
 
     void tell(const char* failure) {
-        if (const Opened opened = std::exchange(opened_, nullptr))
-            opened(failure);
+        if (Opened opened = std::exchange(opened_, nullptr))
+            std::move(opened)(failure);
     }
 
     std::unique_ptr<ByteStream> below_;

@@ -4,7 +4,6 @@
 // and the writer; the rules (tls_context.hpp) and the protocol (tls_stream.hpp).
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,7 +16,7 @@ class TlsClientStream final : public ByteStream {
   public:
     /// Comes once, from the loop, unless close() comes first: null once the server was verified, else the
     /// reason why it was not, such as "certificate has expired"; static.
-    using Opened = std::function<void(const char* failure)>;
+    using Opened = boost::asio::any_completion_handler<void(const char* failure)>;
 
     /// `below` is a socket's, non-blocking, and may still be connecting. `context` is one of make_client().
     /// `server_name`: a host name, which the server is asked for, or an address literal without brackets; a

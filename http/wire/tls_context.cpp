@@ -22,7 +22,7 @@ constexpr std::array<unsigned char, 9> k_http_1_1{8, 'h', 't', 't', 'p', '/', '1
 // Suites of TLS 1.2 (RFC 9325 section 4.2); all suites of TLS 1.3 are good.
 constexpr const char* k_tls_1_2_suites = "ECDHE+AESGCM:ECDHE+CHACHA20:!PSK:!aNULL";
 
-// Of a client, all of them ECDHE. Finite fields are slower and rare.
+// A client offers curves alone: finite fields are slower and rare.
 constexpr const char* k_client_groups = "X25519:P-256:P-384";
 
 // The certificates that a server may show.

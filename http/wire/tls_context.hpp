@@ -44,8 +44,8 @@ class TlsContext {
     TlsRole role_;
 };
 
-/// Of a client's connection whose handshake is done: whether the server's chain and name were checked and
-/// found good.
+/// True once the check of the server's chain and name has found both good. Precondition: a client's
+/// connection.
 bool is_server_verified(ssl_st* ssl);
 
 /// The newest reason in OpenSSL's queue of errors, which is emptied; `otherwise` if there is none. Static.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <csignal>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -44,6 +45,8 @@ class TlsUpstream {
         const auto paths = write_certificate(dir.path(), pem);
         context_ =
             http::TlsContext::make(http::read_certificate({paths.certificate, paths.key}).value()).value();
+        // OpenSSL's own sockets raise it when the client has gone.
+        std::signal(SIGPIPE, SIG_IGN);
         // It tells an end without close_notify from one with it.
         SSL_CTX_clear_options(settings(), SSL_OP_IGNORE_UNEXPECTED_EOF);
         std::array<int, 2> ends{};
