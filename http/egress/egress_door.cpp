@@ -13,7 +13,7 @@ using base::Errc;
 using base::Error;
 
 constexpr std::uint16_t k_default_port = 80;  // of an http: address
-constexpr std::chrono::seconds k_soon{1};
+constexpr std::chrono::seconds k_egress_retry_after{1};
 
 // The error of a part, about this target.
 Error about(const EgressGrant& grant, const Error& error) {
@@ -56,7 +56,7 @@ base::Result<CountLimiter::Lease> EgressDoor::connect(const PeerAddress&) {
         return Error(Errc::capacity,
                      "This sandbox has the " + std::to_string(base::k_egress_connections_of_sandbox) +
                          " connections to its proxy that it may have.",
-                     k_soon);
+                     k_egress_retry_after);
     return std::move(*lease);
 }
 
