@@ -21,6 +21,7 @@
 #include "app/metrics.hpp"
 #include "app/part_settings.hpp"
 #include "app/required_limits.hpp"
+#include "app/sandbox_egress.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
 #include "bridge/checker/checker.hpp"
@@ -149,6 +150,7 @@ struct Application::Parts {
     std::shared_ptr<http::UpstreamPool> upstreams;
     std::unique_ptr<http::PreviewService> previews;
     std::unique_ptr<http::Server> server;
+    std::unique_ptr<SandboxEgress> egress;        // null: the operator allows none
     std::unique_ptr<http::LoopbackDoors> doors;   // null: previews have names
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
     std::vector<std::string> addresses;
@@ -396,14 +398,10 @@ Result<void> Application::Parts::open_http() {
     if (config.measure_loop)
         system.loop = &meter;
     system.preview_frames = config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
-    if (config.previews)
-        system.public_url = [this](const std::string& id, std::uint16_t port) {
-            return public_url(config, id, port, preview_addresses);
-        };
-    else
-        system.public_url = [this](const std::string& id, std::uint16_t) {
-            return conversations->preview_ports().url(id);
-        };
+    system.public_url = [this](const std::string& id, std::uint16_t port) {
+        return config.previews ? public_url(config, id, port, preview_addresses)
+                               : conversations->preview_ports().url(id);
+    };
     conversations->set_port_url([this](const sandbox::Record& sandbox, std::uint16_t port) {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
@@ -419,6 +417,10 @@ Result<void> Application::Parts::open_http() {
     settings.buffers = &budgets.connections;
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
+    auto made = SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server}, *sandboxes);
+    if (!made)
+        return made.error();
+    egress = std::move(*made);
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {
@@ -442,10 +444,9 @@ Result<void> Application::Parts::open_http() {
             return bound.error();
         addresses.insert(addresses.end(), bound->begin(), bound->end());
     }
-    if (!have_own_listener) {
-        preview_addresses = addresses;
+    preview_addresses = addresses;
+    if (!have_own_listener)
         return {};
-    }
     auto bound = server->listen(config.preview_listen, http::Services(*previews));
     if (!bound)
         return bound.error();

@@ -14,6 +14,7 @@
 #include "core/base/execution_limits.hpp"
 #include "core/base/limits.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/egress/ceilings.hpp"
 #include "core/execution/runner_pool.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "http/access/client_address.hpp"
@@ -55,6 +56,9 @@ struct Config {
     std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
     std::string default_agent = "shell";
     bool allow_host_network = false;
+    egress::Ceilings egress;  // off without a flag
+    std::vector<std::filesystem::path>
+        egress_ca;  // certificates that upstreams may have, beside the system's
     std::vector<std::string> hidden_paths;
     std::vector<std::string> shown_etc;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "app/config_file.hpp"
+#include "app/egress_options.hpp"
 #include "app/preview_options.hpp"
 #include "app/required_limits.hpp"
 #include "app/server_options.hpp"
@@ -118,6 +119,7 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_flag("--allow-host-network", config.allow_host_network,
                  "Let requests ask for network \"host\": it opens the host's loopback to the sandbox")
         ->envname("ATOLL_ALLOW_HOST_NETWORK");
+    add_egress_options(cli, config);
     cli.add_option("--hide", config.hidden_paths,
                    "A path below /usr that sandboxes must not see; may be repeated")
         ->envname("ATOLL_HIDE");
@@ -453,6 +455,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
             config.data_dir = command_data_dir;
         check_together(config);
         name_previews(config);
+        check_egress(config);
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
         config.uid_lease_dir = std::filesystem::absolute(config.uid_lease_dir).lexically_normal();
         // A server that ignored it would run without an address or a limit that its operator set.

@@ -115,6 +115,8 @@ http::SystemInfo system_info(const Config& config) {
     system.networks = {"none"};
     if (config.allow_host_network)
         system.networks.emplace_back("host");
+    if (config.egress.is_on())
+        system.networks.emplace_back("egress");
     system.limits = config.limits;
     system.ceilings = config.ceilings;
     system.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);

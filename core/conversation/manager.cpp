@@ -158,9 +158,8 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
         return room;
     if (settings_.find_agent(agent) == nullptr)
         return Error(Errc::unknown_agent, "no agent of that name is configured; /v1/system lists them");
-    if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
-        return Error(Errc::network_not_allowed,
-                     "network \"host\" is off; the operator allows it with --allow-host-network");
+    if (auto may = check_network(context_, request.network); !may)
+        return may;
     return sandbox::check_env(request.env);
 }
 
@@ -261,7 +260,8 @@ Result<sandbox::Record> Manager::make_sandbox(const std::string& conversation_id
                                               const CreateRequest& request) {
     sandbox::Record sandbox_record;
     sandbox_record.conversation_id = conversation_id;
-    sandbox_record.network = request.network;
+    sandbox_record.network = request.network.mode;
+    sandbox_record.egress = request.network.egress;
     sandbox_record.limits = request.limits;
     sandbox_record.env = request.env;
     return context_.sandboxes.create(std::move(sandbox_record));

@@ -73,7 +73,7 @@ void PreviewPorts::disable() {
 }
 
 bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
-    return listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host ||
+    return listens_ == nullptr || !sandbox::has_own_net(sandbox.network) ||
            (take_share(sandbox.id, number_holder(sandbox)) && give(sandbox.id));
 }
 
@@ -102,7 +102,7 @@ void PreviewPorts::store(const std::string& sandbox_id) {
 }
 
 void PreviewPorts::on_up(const sandbox::Record& sandbox) {
-    if (listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host)
+    if (listens_ == nullptr || !sandbox::has_own_net(sandbox.network))
         return;
     const PreviewNumber* const row = numbers_.find(sandbox.id);
     if (row == nullptr) {

@@ -47,7 +47,7 @@ struct SandboxRequest {
     std::string metadata = "{}";
     sandbox::Environment env;
     sandbox::Limits limits;
-    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::NetworkSettings network;
     sandbox::PreviewSettings preview;
     ToolSettings tools;
     std::optional<std::uint32_t> ttl_seconds;
@@ -56,6 +56,7 @@ struct SandboxRequest {
 /// What changes of a sandbox without a conversation; what is not named stays.
 struct SandboxPatch {
     std::optional<sandbox::LimitChanges> limits;
+    std::optional<sandbox::NetworkSettings> network;
     sandbox::PreviewChanges preview;
     ToolChanges tools;
     std::optional<std::uint32_t> ttl_seconds;  // from its creation
@@ -81,7 +82,7 @@ struct PreviewView {
     std::uint32_t generation = 0;
     sandbox::Status status = sandbox::Status::pending;
     bool has_ended = false;  // for good: only its record is left, or it is being removed
-    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;  // of the living generation
     sandbox::PreviewSettings settings;
     std::uint32_t max_sockets = 0;
 };

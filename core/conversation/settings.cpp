@@ -1,6 +1,9 @@
 #include "core/conversation/settings.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
 
@@ -8,6 +11,30 @@ const sandbox::AgentSpec* ManagerSettings::find_agent(const std::string& name) c
     const auto found =
         std::find_if(agents.begin(), agents.end(), [&](const auto& spec) { return spec.name == name; });
     return found == agents.end() ? nullptr : &*found;
+}
+
+base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network) {
+    if (network.mode == sandbox::NetworkMode::host && !context.settings.allow_host_network)
+        return base::Error(base::Errc::network_not_allowed,
+                           "network \"host\" is off; the operator allows it with --allow-host-network");
+    return context.sandboxes.check_network(network.mode, network.egress);
+}
+
+base::Result<void> check_change(const Context& context,
+                                const std::optional<sandbox::NetworkSettings>& network) {
+    return network ? check_network(context, *network) : base::Result<void>();
+}
+
+void change_sandbox(const Context& context, sandbox::Record& record,
+                    const std::optional<sandbox::NetworkSettings>& network,
+                    const sandbox::PreviewChanges& preview) {
+    if (network) {
+        record.network = network->mode;
+        record.egress = network->egress;
+        context.sandboxes.set_network(record.id, *network);
+    }
+    record.preview = preview.applied_to(std::move(record.preview));
+    context.sandboxes.set_preview(record.id, record.preview);
 }
 
 }  // namespace atl::conversation

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,5 +77,16 @@ struct Context {
     LogShares& logs;
     PortUrl port_url{};  // empty: no port has an address
 };
+
+/// Whether a sandbox may have this network. Errors: as sandbox::Manager::check_network().
+base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network);
+/// The same of a change; nothing changes nothing.
+base::Result<void> check_change(const Context& context,
+                                const std::optional<sandbox::NetworkSettings>& network);
+/// Changes the record and the sandbox: the network as a whole, if there is one, and what is named of the
+/// preview.
+void change_sandbox(const Context& context, sandbox::Record& record,
+                    const std::optional<sandbox::NetworkSettings>& network,
+                    const sandbox::PreviewChanges& preview);
 
 }  // namespace atl::conversation

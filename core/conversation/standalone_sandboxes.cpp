@@ -63,7 +63,8 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     sandbox::Record wanted;
     wanted.user_id = request.user_id;
     wanted.holder = holder_of(request);
-    wanted.network = request.network;
+    wanted.network = request.network.mode;
+    wanted.egress = std::move(request.network.egress);
     wanted.limits = request.limits;
     wanted.preview = std::move(request.preview);
     wanted.tools = request.tools;
@@ -128,9 +129,8 @@ base::Result<void> StandaloneSandboxes::check(const SandboxRequest& request) con
         return Error(Errc::too_many_conversations,
                      "this user has " + std::to_string(most) +
                          " sandboxes without a conversation already; delete some");
-    if (request.network == sandbox::NetworkMode::host && !context_.settings.allow_host_network)
-        return Error(Errc::network_not_allowed,
-                     "network \"host\" is off; the operator allows it with --allow-host-network");
+    if (auto may = check_network(context_, request.network); !may)
+        return may;
     if (auto checked = sandbox::check_env(request.env); !checked)
         return checked;
     return admission_.check_capacity({request.limits, holder_of(request)});
@@ -292,6 +292,14 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
     };
     if (auto usable = context_.journal.usable(); !usable)
         return refuse(usable.error());
+    // There is no later start to have another mode.
+    if (patch.network && patch.network->mode != own->network)
+        return refuse(
+            Error(Errc::invalid_field,
+                  "the mode of the network of a sandbox without a conversation stays as it was made")
+                .at("/network/mode"));
+    if (auto may = check_change(context_, patch.network); !may)
+        return refuse(may.error());
     if (patch.limits) {
         const sandbox::Limits limits = patch.limits->applied_to(own->limits);
         if (auto can = can_change(own->limits, limits, context_.sandboxes.enforcement(own->network, id));
@@ -303,8 +311,7 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
             return refuse(applied.error());
     }
     sandbox::Record record = *own;
-    record.preview = patch.preview.applied_to(std::move(record.preview));
-    context_.sandboxes.set_preview(id, record.preview);
+    change_sandbox(context_, record, patch.network, patch.preview);
     record.tools = patch.tools.applied_to(record.tools);
     context_.sandboxes.set_tools(id, record.tools);
     if (patch.ttl_seconds) {

@@ -114,7 +114,7 @@ struct CreateRequest : FieldChanges {
     std::string metadata = "{}";  // the text of a JSON object
     sandbox::Environment env;
     sandbox::Limits limits;
-    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::NetworkSettings network;
     sandbox::PreviewSettings preview;
     ToolSettings tools;
     std::optional<std::uint32_t> ttl_seconds;
@@ -124,6 +124,7 @@ struct CreateRequest : FieldChanges {
 struct PatchRequest : FieldChanges {
     std::optional<std::string> metadata;  // a merge patch (RFC 7396), the text of a JSON object
     std::optional<sandbox::LimitChanges> limits;
+    std::optional<sandbox::NetworkSettings> network;  // as a whole
     sandbox::PreviewChanges preview;
     ToolChanges tools;
     std::optional<std::uint32_t> ttl_seconds;
@@ -208,7 +209,7 @@ struct View {
     std::uint32_t generation = 0;
     sandbox::Status sandbox_status = sandbox::Status::pending;
     base::WallTime sandbox_created_at{};
-    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::NetworkSettings network;
     sandbox::Limits limits;
     sandbox::PreviewSettings preview;
     PortUrls open_ports;

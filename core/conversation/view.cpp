@@ -25,12 +25,13 @@ View view_of(const Context& context, Record record, const sandbox::Record& sandb
     view.generation = sandbox_record.generation;
     view.sandbox_status = context.sandboxes.status(sandbox_record.id);
     view.sandbox_created_at = sandbox_record.created_at;
-    view.network = sandbox_record.network;
+    view.network = {sandbox_record.network, sandbox_record.egress};
     view.limits = sandbox_record.limits;
     view.preview = sandbox_record.preview;
     if (is_living(view.sandbox_status))
         view.open_ports = open_ports_of(context, sandbox_record);
-    view.enforcement = context.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
+    view.enforcement =
+        context.sandboxes.enforcement(context.sandboxes.network(sandbox_record), sandbox_record.id);
     view.record = std::move(record);
     return view;
 }
@@ -41,7 +42,7 @@ SandboxView view_of(const Context& context, const sandbox::Record& record) {
     view.status = context.sandboxes.status(record.id);
     if (is_living(view.status))
         view.open_ports = open_ports_of(context, record);
-    view.enforcement = context.sandboxes.enforcement(record.network, record.id);
+    view.enforcement = context.sandboxes.enforcement(context.sandboxes.network(record), record.id);
     return view;
 }
 
@@ -60,7 +61,7 @@ PreviewView preview_of(const Context& context, const sandbox::Record& record) {
     view.generation = record.generation;
     view.status = context.sandboxes.status(record.id);
     view.has_ended = record.gone || context.sandboxes.is_being_removed(record.id);
-    view.network = record.network;
+    view.network = context.sandboxes.network(record);
     view.settings = record.preview;
     view.max_sockets = record.limits.max_sockets;
     return view;

@@ -125,7 +125,7 @@ WarmPool::Shelf* WarmPool::shelf_of(const std::string& agent) {
 
 std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const CreateRequest& request) {
     Shelf* const shelf = shelf_of(agent);
-    if (shelf == nullptr || !request.env.empty() || request.network != sandbox::NetworkMode::none ||
+    if (shelf == nullptr || !request.env.empty() || request.network.mode != sandbox::NetworkMode::none ||
         request.limits != sandboxes_.default_limits())
         return std::nullopt;
     std::optional<Claimed> claimed;

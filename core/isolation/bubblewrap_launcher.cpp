@@ -35,6 +35,7 @@ class BubblewrapProcess final : public sandbox::Process {
     ~BubblewrapProcess() override {
         running_->replace_exit_handler(nullptr);
         running_->on_log(nullptr);
+        running_->listen(0, nullptr);
         if (const auto orphans = orphans_.lock(); orphans && !running_->has_ended())
             orphans->adopt(running_);
         else
@@ -52,6 +53,9 @@ class BubblewrapProcess final : public sandbox::Process {
     }
     bool can_connect() const override { return running_->can_connect(); }
     void await_connect(std::function<void()> ready) override { running_->await_connect(std::move(ready)); }
+    void listen(std::uint16_t port, std::function<void(base::Result<sandbox::InnerListener>)> done) override {
+        running_->listen(port, std::move(done));
+    }
     void on_log(std::function<void(std::string_view)> on_text) override {
         running_->on_log(std::move(on_text));
     }
@@ -347,10 +351,11 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
 
 void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const {
     enforcement.filesystem = "bubblewrap";
-    enforcement.network = network == sandbox::NetworkMode::host ? "host" : "netns";
+    const bool has_egress = network == sandbox::NetworkMode::egress && !failures_->no_listeners;
+    enforcement.network = !sandbox::has_own_net(network) ? "host" : has_egress ? "egress" : "netns";
     enforcement.syscalls = "seccomp";
     enforcement.tmp = "tmpfs";
-    if (network == sandbox::NetworkMode::none && counts_sockets_)
+    if (sandbox::has_own_net(network) && counts_sockets_)
         enforcement.sockets = "count";
     if (config_.process_limit == ProcessLimit::rlimit)
         enforcement.processes = "rlimit";

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/base/log_output.hpp"
+#include "core/plain/egress_limits.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -37,6 +38,14 @@ int connect_to(const base::UniqueFd& fd, const sockaddr* address, socklen_t size
 
 Error no_listener(std::uint16_t port) {
     return {Errc::no_listener, "Nothing listens on port " + std::to_string(port) + " of the sandbox."};
+}
+
+sockaddr_in loopback(std::uint16_t port) {
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    here.sin_port = htons(port);
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return here;
 }
 
 }  // namespace
@@ -70,14 +79,25 @@ base::Result<base::UniqueFd> socket_inside(const base::UniqueFd& pidfd, int fami
     return fd;
 }
 
+base::Result<base::UniqueFd> listen_inside(const MakeInnerSocket& make, std::uint16_t port) {
+    auto fd = make(AF_INET);
+    if (fd.has_error())
+        return fd;
+    // IP_FREEBIND: the loopback, which gives the sandbox this address, may still be down (ip(7)).
+    const int on = 1;
+    const sockaddr_in here = loopback(port);
+    if (::setsockopt(fd->get(), IPPROTO_IP, IP_FREEBIND, &on, sizeof on) != 0 ||
+        ::bind(fd->get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0 ||
+        ::listen(fd->get(), base::k_egress_backlog) != 0)
+        return Error(Errc::capacity, base::errno_text("listening inside the sandbox", errno));
+    return fd;
+}
+
 base::Result<base::UniqueFd> connect_inside(const MakeInnerSocket& make, std::uint16_t port) {
     auto v4 = make(AF_INET);
     if (v4.has_error())
         return v4;
-    sockaddr_in here{};
-    here.sin_family = AF_INET;
-    here.sin_port = htons(port);
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const sockaddr_in here = loopback(port);
     if (connect_to(*v4, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0)
         return v4;
     // `localhost` is [::1] alone to many dev servers.

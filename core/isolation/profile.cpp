@@ -17,7 +17,7 @@ void add(Arguments& out, const Words&... words) {
 
 void add_namespaces(Arguments& out, sandbox::NetworkMode network) {
     add(out, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup");
-    if (network != sandbox::NetworkMode::host)
+    if (sandbox::has_own_net(network))
         add(out, "--unshare-net");
     add(out, "--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1");
     const std::string uid = std::to_string(base::k_inner_uid);
@@ -49,7 +49,7 @@ void add_etc(Arguments& out, const HostLayout& layout, const ProfileSources& sou
         add(out, "--ro-bind", sources.host_root + path, path);
     for (const auto& path : layout.etc_files)
         add(out, "--ro-bind", sources.host_root + path, path);
-    if (network == sandbox::NetworkMode::host && !layout.resolv_conf.empty())
+    if (!sandbox::has_own_net(network) && !layout.resolv_conf.empty())
         add(out, "--ro-bind", layout.resolv_conf, "/etc/resolv.conf");
 }
 

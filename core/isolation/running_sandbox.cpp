@@ -12,7 +12,6 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/isolation/inner_socket.hpp"
 #include "core/isolation/socket_counts.hpp"
 
 namespace atl::isolation {
@@ -52,6 +51,12 @@ pid_t parent_of(pid_t pid) {
     if (end != std::string::npos && end + 4 < text.size())
         std::from_chars(text.data() + end + 4, text.data() + text.size(), parent);
     return parent;
+}
+
+/// Counts one more as long as the result lives.
+std::shared_ptr<const void> counted(const std::shared_ptr<std::uint32_t>& count) {
+    ++*count;
+    return {count.get(), [count](const void*) { --*count; }};
 }
 
 bool has_exited(const base::UniqueFd& pidfd) {
@@ -124,6 +129,8 @@ void RunningSandbox::adopt_init(pid_t pid) {
     init_pid_ = pid;
     init_.emplace(executor_, std::move(*pidfd));
     init_->wait(base::FdWatch::Event::readable, [this] { on_init_gone(); });
+    if (on_listening_)
+        make_listener_later();
     if (terminate_wanted_)
         terminate();
     if (kill_wanted_)
@@ -197,7 +204,7 @@ sandbox::Exit RunningSandbox::describe_exit() const {
 /// A file of process 1's net namespace. The pidfd is checked after the open: process 1 still lives, so its
 /// pid was not reused.
 base::UniqueFd RunningSandbox::open_net(const char* name) const {
-    if (!init_ || init_gone_ || network_ != sandbox::NetworkMode::none)
+    if (!init_ || init_gone_ || !sandbox::has_own_net(network_))
         return {};
     const std::string path = "/proc/" + std::to_string(init_pid_) + "/net/" + name;
     base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -215,21 +222,57 @@ std::optional<std::uint32_t> RunningSandbox::sockets() {
 base::Result<sandbox::InnerSocket> RunningSandbox::connect(std::uint16_t port) {
     if (!init_ || init_gone_)
         return base::Error(base::Errc::sandbox_gone);
-    if (network_ != sandbox::NetworkMode::none)
+    if (!sandbox::has_own_net(network_))
         return base::Error(base::Errc::host_unsupported, "The network of this sandbox is the host's.");
-    const MakeInnerSocket make = [this](int family) -> base::Result<base::UniqueFd> {
-        return socket_maker_ ? socket_maker_->take(family) : socket_inside(init_->fd(), family);
-    };
-    auto fd = connect_inside(make, port);
+    auto fd = connect_inside(maker(), port);
     if (fd.has_error())
         return fd.error();
-    ++*our_sockets_;
-    const auto uncount = [count = our_sockets_](const void*) { --*count; };
-    return sandbox::InnerSocket{std::move(*fd), std::shared_ptr<const void>(this, uncount)};
+    return sandbox::InnerSocket{std::move(*fd), counted(our_sockets_)};
+}
+
+/// Good for a call: it refers to this.
+MakeInnerSocket RunningSandbox::maker() {
+    return [this](int family) -> base::Result<base::UniqueFd> {
+        return socket_maker_ ? socket_maker_->take(family) : socket_inside(init_->fd(), family);
+    };
+}
+
+void RunningSandbox::listen(std::uint16_t port, Listening done) {
+    listen_port_ = port;
+    on_listening_ = std::move(done);
+    if (on_listening_ && init_)
+        make_listener_later();
+}
+
+void RunningSandbox::make_listener_later() {
+    boost::asio::post(executor_, [weak = weak_from_this()] {
+        if (const auto self = weak.lock())
+            self->make_listener();
+    });
+}
+
+// Once process 1 is known, and again when the helper has sockets.
+void RunningSandbox::make_listener() {
+    if (!on_listening_ || !init_ || init_gone_)
+        return;
+    if (!can_connect())
+        return await_connect([weak = weak_from_this()] {
+            if (const auto self = weak.lock())
+                self->make_listener();
+        });
+    auto fd = listen_inside(maker(), listen_port_);
+    if (fd.has_error())
+        failures_->no_listeners =
+            failures_->no_listeners || fd.error().code() == base::Errc::host_unsupported;
+    const auto tell = std::exchange(on_listening_, nullptr);
+    if (fd.has_error())
+        return tell(fd.error());
+    const auto count = [counter = our_sockets_] { return counted(counter); };
+    tell(sandbox::InnerListener{{std::move(*fd), count()}, count});
 }
 
 bool RunningSandbox::can_connect() const {
-    if (socket_program_.empty() || !init_ || init_gone_ || network_ != sandbox::NetworkMode::none)
+    if (socket_program_.empty() || !init_ || init_gone_ || !sandbox::has_own_net(network_))
         return true;  // connect() says how it is
     return socket_maker_ && socket_maker_->is_ready();
 }

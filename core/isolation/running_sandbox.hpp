@@ -16,6 +16,7 @@
 #include "core/base/fd_watch.hpp"
 #include "core/base/pidfd.hpp"
 #include "core/isolation/bridge_socket.hpp"
+#include "core/isolation/inner_socket.hpp"
 #include "core/isolation/log_pipe.hpp"
 #include "core/isolation/socket_maker.hpp"
 #include "core/isolation/spawn.hpp"
@@ -27,6 +28,7 @@ namespace atl::isolation {
 struct LaunchFailures {
     std::uint64_t filters_refused = 0;  // the kernel's memory for compiled filters is used up
     std::uint64_t other = 0;
+    bool no_listeners = false;  // no socket of the server could be made inside a sandbox
 };
 
 /// The parts of a running sandbox.
@@ -65,6 +67,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     base::Result<sandbox::InnerSocket> connect(std::uint16_t port);
     bool can_connect() const;
     void await_connect(std::function<void()> ready);
+    using Listening = std::function<void(base::Result<sandbox::InnerListener>)>;
+    /// With a null `done` nobody is told any more.
+    void listen(std::uint16_t port, Listening done);
     void on_log(std::function<void(std::string_view)> on_text) { log_.on_text(std::move(on_text)); }
 
   private:
@@ -78,6 +83,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     sandbox::Exit describe_exit() const;
     base::UniqueFd open_net(const char* name) const;
     bool filters_refused() const;
+    MakeInnerSocket maker();
+    void make_listener();
+    void make_listener_later();
     sandbox::Exit failed_setup() const;
 
     base::Executor executor_;
@@ -94,6 +102,8 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     std::string status_text_;
     sandbox::NetworkMode network_;
     std::shared_ptr<std::uint32_t> our_sockets_ = std::make_shared<std::uint32_t>(0);  // of connect()
+    Listening on_listening_;  // until it has been told
+    std::uint16_t listen_port_ = 0;
     std::filesystem::path socket_program_;
     std::unique_ptr<SocketMaker> socket_maker_;  // once somebody looked at a port, where it is needed
     base::UniqueFd sockstat_;  // of the sandbox's net namespace, which the open file keeps alive

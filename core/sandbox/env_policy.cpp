@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/limits.hpp"
+#include "core/plain/egress_limits.hpp"
 #include "core/plain/inner_paths.hpp"
 
 namespace atl::sandbox {
@@ -19,6 +20,26 @@ constexpr std::array<std::string_view, 2> k_also_injected = {"HOME", base::k_max
 
 // The language and encoding are the program's own matter: a request may choose.
 constexpr std::string_view k_lang = "LANG";
+
+// Programs that honour a proxy look at either spelling, and node at both only where it is told to. What is on
+// the sandbox's own loopback needs no proxy.
+constexpr std::string_view k_proxy = "http://127.0.0.1:3128";
+static_assert(base::k_egress_port == 3128);
+constexpr std::string_view k_no_proxy = "localhost,127.0.0.1,::1";
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> k_egress_variables = {
+    {{"HTTP_PROXY", k_proxy},
+     {"HTTPS_PROXY", k_proxy},
+     {"ALL_PROXY", k_proxy},
+     {"NO_PROXY", k_no_proxy},
+     {"http_proxy", k_proxy},
+     {"https_proxy", k_proxy},
+     {"all_proxy", k_proxy},
+     {"no_proxy", k_no_proxy},
+     {"NODE_USE_ENV_PROXY", "1"}}};
+
+bool has_variable(const Environment& env, std::string_view name) {
+    return std::ranges::any_of(env, [&](const auto& variable) { return variable.first == name; });
+}
 
 bool contains(const auto& list, std::string_view name) {
     return std::find(list.begin(), list.end(), name) != list.end();
@@ -72,15 +93,17 @@ base::Result<void> check_env(const Environment& wanted) {
 
 Environment compose_env(const Environment& host, const Record& record) {
     Environment env = host;
-    std::erase_if(env, [&](const auto& variable) {
-        return std::ranges::any_of(record.env, [&](const auto& own) { return own.first == variable.first; });
-    });
+    std::erase_if(env, [&](const auto& variable) { return has_variable(record.env, variable.first); });
     env.emplace_back("HOME", base::k_inner_workspace);
     env.emplace_back("ASH_BRIDGE_SOCKET", base::k_inner_bridge_socket);
     env.emplace_back("ASH_AGENT_DIR", base::k_inner_agent_dir);
     env.emplace_back("ASH_WORKSPACE_DIR", base::k_inner_workspace);
     env.emplace_back("ASH_SANDBOX_ID", record.id);
     env.emplace_back("ASH_SESSION_ID", record.conversation_id);
+    for (const auto& [name, value] : k_egress_variables) {
+        if (record.network == NetworkMode::egress && !has_variable(record.env, name))
+            env.emplace_back(name, value);
+    }
     env.insert(env.end(), record.env.begin(), record.env.end());
     return env;
 }

@@ -114,7 +114,10 @@ struct EnforcementEntry {
 inline constexpr std::array k_enforcement_table{
     EnforcementEntry{"filesystem", &Enforcement::filesystem,
                      "What keeps it off the host's files: bubblewrap."},
-    EnforcementEntry{"network", &Enforcement::network, "netns: a network of its own. host: the host's."},
+    EnforcementEntry{
+        "network", &Enforcement::network,
+        "netns: a network of its own. egress: such a one, and the server's proxy as the one way out. "
+        "host: the host's."},
     EnforcementEntry{"syscalls", &Enforcement::syscalls, "What refuses system calls: seccomp."},
     EnforcementEntry{"uid", &Enforcement::uid,
                      "private: a host uid of its own. shared: with the server's other sandboxes."},

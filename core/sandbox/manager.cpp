@@ -203,12 +203,17 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         .field("gen", generation.number)
         .field("pid", generation.process->pid())
         .debug();
-    connect(*sandbox, agent);
+    if (generation.network == NetworkMode::egress)
+        open_egress(*sandbox, agent);
+    else
+        connect(*sandbox, agent);
 }
 
 Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     Generation& generation = *sandbox.generation;
     const Record& record = sandbox.record;
+    if (record.network == NetworkMode::egress && egress_ == nullptr)
+        return check_network(record.network, record.egress);
     if (!sandbox.is_bare && !ports_.disk.has_workspace(record.id))
         return Error(
             Errc::sandbox_failed,
@@ -231,7 +236,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     spec.agent_dir = agent.dir;
     spec.env =
         sandbox.is_bare ? compose_bare_env(settings_.host_env) : compose_env(settings_.host_env, record);
-    spec.network = record.network;
+    spec.network = generation.network = record.network;
     spec.limits = record.limits;
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
         Generation* living = lookup(id, number);
@@ -286,7 +291,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
             perform(*lookup(id), lookup(id, number)->machine.channel_lost(detail));
     });
     // Those of a sandbox without a net namespace of its own would be the host's.
-    if (sandbox.record.network != NetworkMode::host && !sandbox.is_bare)
+    if (has_own_net(generation.network) && !sandbox.is_bare)
         generation.channel->watch_ports([this, id, number](std::vector<std::uint16_t> ports) {
             Generation* const living = lookup(id, number);
             if (living == nullptr || living->ports == ports)
@@ -436,6 +441,8 @@ void Manager::thaw(const std::string& id) {
 
 void Manager::clean_up(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
+    if (generation.network == NetworkMode::egress && egress_ != nullptr)
+        egress_->close(sandbox.record.id);
     if (!sandbox.is_bare)
         ports_.disk.unwatch(sandbox.record.id);
     sockets_.unwatch(sandbox.record.id);
@@ -586,14 +593,6 @@ void Manager::note(const std::string& id, std::string text) {
 Status Manager::status(const std::string& id) const {
     const Sandbox* sandbox = lookup(id);
     return sandbox == nullptr ? Status::terminated : sandbox->status;
-}
-
-Enforcement Manager::enforcement(NetworkMode network, const std::string& id) const {
-    Enforcement enforcement;
-    ports_.launcher.describe(enforcement, network);
-    ports_.groups.describe(enforcement);
-    ports_.disk.describe(enforcement, id);
-    return enforcement;
 }
 
 }  // namespace atl::sandbox

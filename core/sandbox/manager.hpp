@@ -117,6 +117,12 @@ class Manager {
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
+    /// Serves sandboxes with network mode `egress`; without it they do not start. Set before the first
+    /// sandbox is started; must outlive the last one.
+    void set_egress(Egress* egress) { egress_ = egress; }
+    /// Whether a sandbox may have this network. Errors: network_not_allowed, invalid_field, host_unsupported.
+    base::Result<void> check_network(NetworkMode mode, const EgressSettings& egress) const;
+
     /// Succeeds if a generation may start now. A frozen generation counts like a running one: it may be
     /// thawed at any time. `spared`: as if so much of what is nobody's yet were gone. Errors: user_share,
     /// capacity, shutting_down.
@@ -231,6 +237,11 @@ class Manager {
     void set_tools(const std::string& id, const ToolSettings& tools);
     /// From now on, and tells the observer of a change; does nothing for a sandbox that is not known.
     void set_preview(const std::string& id, const PreviewSettings& preview);
+    /// The mode counts from the next generation on, the rest at once. Does nothing for a sandbox that is not
+    /// known.
+    void set_network(const std::string& id, const NetworkSettings& network);
+    /// Of the living generation, else of the next.
+    NetworkMode network(const Record& record) const;
     /// Of the living generation; empty without one, or if this host does not account.
     Usage usage(const std::string& id) const;
     /// As last measured; none without a living generation.
@@ -304,6 +315,7 @@ class Manager {
     static std::uint64_t weight_of(const Generation& generation);
     static Exit oom_exit(const Sandbox& sandbox, int code);
     void connect(Sandbox& sandbox, const AgentSpec& agent);
+    void open_egress(Sandbox& sandbox, const AgentSpec& agent);
     void perform(Sandbox& sandbox, const MachineStep& step);
     void arm(Sandbox& sandbox, base::Millis deadline);
     void report_ready(Sandbox& sandbox);
@@ -325,6 +337,7 @@ class Manager {
     ManagerPorts ports_;
     ManagerSettings settings_;
     Observer* observer_ = nullptr;
+    Egress* egress_ = nullptr;
     base::Budget places_;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;

@@ -22,10 +22,18 @@ std::string mb(std::uint64_t bytes) {
 
 }  // namespace
 
+Enforcement Manager::enforcement(NetworkMode network, const std::string& id) const {
+    Enforcement enforcement;
+    ports_.launcher.describe(enforcement, network);
+    ports_.groups.describe(enforcement);
+    ports_.disk.describe(enforcement, id);
+    return enforcement;
+}
+
 /// Where they can be counted.
 void Manager::watch_sockets(Sandbox& sandbox) {
     Enforcement enforcement;
-    ports_.launcher.describe(enforcement, sandbox.record.network);
+    ports_.launcher.describe(enforcement, sandbox.generation->network);
     if (enforcement.sockets != "none")
         sockets_.watch(sandbox.record.id, *sandbox.generation->process, sandbox.record.limits.max_sockets);
 }

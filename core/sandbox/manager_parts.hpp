@@ -1,7 +1,7 @@
 // The inside of sandbox::Manager. Internal to core/sandbox: only manager*.cpp include it. manager.cpp makes,
 // starts and ends sandboxes, manager_removal.cpp removes them, manager_limits.cpp enforces their limits,
-// manager_hold.cpp stops them for an inspection, manager_ephemeral.cpp makes those without a
-// workspace.
+// manager_hold.cpp stops them for an inspection, manager_network.cpp opens their ways out,
+// manager_ephemeral.cpp makes those without a workspace.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,9 @@ enum class Hold : std::uint8_t {
 // Destroyed in reverse: first the channel, then the process it talks to, then the group both live in.
 struct ManagedGeneration {
     std::uint32_t number = 0;
-    std::uint32_t memory_mb = 0;  // its limit, which only grows while it lives
-    base::Share place;            // of its user
+    std::uint32_t memory_mb = 0;              // its limit, which only grows while it lives
+    base::Share place;                        // of its user
+    NetworkMode network = NetworkMode::none;  // as it was started
     GenerationMachine machine;
     bool has_exited = false;  // its process said so
     bool remains = false;     // dead for us, and processes of it are left

@@ -238,6 +238,14 @@ struct InnerSocket {
     std::shared_ptr<const void> counted;
 };
 
+/// A listener of the server on a sandbox's own loopback.
+struct InnerListener {
+    InnerSocket socket;  // listening, non-blocking
+    /// Counts one more socket as the server's as long as the result lives: for each that is accepted. May be
+    /// called after the end of the process.
+    std::function<std::shared_ptr<const void>()> count;
+};
+
 /// One started generation: its processes and its listening bridge socket.
 class Process {
   public:
@@ -267,6 +275,13 @@ class Process {
     /// Calls `ready` once, from the loop, when it is worth to ask can_connect() again: also when the process
     /// has ended, and after the end of this object.
     virtual void await_connect(std::function<void()> ready) { (void)ready; }
+    /// Listens on 127.0.0.1:`port` inside as soon as process 1 is known, before it can have started a
+    /// program. `done` is not called once the process has ended. Once in the life of a process. Errors: as
+    /// connect(), but for no_listener; capacity.
+    virtual void listen(std::uint16_t port, std::function<void(base::Result<InnerListener>)> done) {
+        (void)port;
+        (void)done;
+    }
     /// The number of AF_NETLINK sockets among them, in about 30 us.
     virtual std::optional<std::uint32_t> netlink_sockets() const { return std::nullopt; }
 };
@@ -280,6 +295,22 @@ class Launcher {
                                                           std::function<void(Exit)> on_exit) = 0;
     /// Fills in filesystem, network, syscalls and uid.
     virtual void describe(Enforcement& enforcement, NetworkMode network) const = 0;
+};
+
+/// The proxies of sandboxes with network mode `egress`, each at a listener inside its sandbox.
+class Egress {
+  public:
+    virtual ~Egress() = default;
+    /// Whether a sandbox may have these settings. Errors: invalid_field; network_not_allowed, by a ceiling.
+    virtual base::Result<void> check(const EgressSettings& settings) const = 0;
+    /// Serves a living generation at `listener` until close().
+    virtual void open(const std::string& sandbox_id, const EgressSettings& settings,
+                      InnerListener listener) = 0;
+    /// From now on these settings count; what is open against them is cut. Ignores a sandbox that is not
+    /// served.
+    virtual void change(const std::string& sandbox_id, const EgressSettings& settings) = 0;
+    /// Cuts all that is open, and forgets the sandbox. Ignores one that is not served.
+    virtual void close(const std::string& sandbox_id) = 0;
 };
 
 /// Hands out the host uids of sandboxes; 0 for every sandbox where the server is not root.

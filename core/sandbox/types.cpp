@@ -17,7 +17,15 @@ LimitChanges default_ceilings() noexcept {
 }
 
 std::string_view to_string(NetworkMode mode) noexcept {
-    return mode == NetworkMode::host ? "host" : "none";
+    switch (mode) {
+        case NetworkMode::none:
+            return "none";
+        case NetworkMode::host:
+            return "host";
+        case NetworkMode::egress:
+            return "egress";
+    }
+    return "none";
 }
 
 std::string_view to_string(PreviewAccess access) noexcept {
@@ -69,10 +77,10 @@ base::ShareHolder user_of(const Record& record) {
 }
 
 std::optional<NetworkMode> parse_network(std::string_view text) noexcept {
-    if (text == "none")
-        return NetworkMode::none;
-    if (text == "host")
-        return NetworkMode::host;
+    for (const NetworkMode mode : {NetworkMode::none, NetworkMode::host, NetworkMode::egress}) {
+        if (text == to_string(mode))
+            return mode;
+    }
     return std::nullopt;
 }
 

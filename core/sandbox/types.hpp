@@ -25,7 +25,28 @@ namespace atl::sandbox {
 /// Variables in the order in which they were added; names are unique.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-enum class NetworkMode : std::uint8_t { none, host };
+enum class NetworkMode : std::uint8_t {
+    none,
+    host,   // the host's
+    egress  // as none, with a proxy of the server's as the one way out
+};
+/// Whether a sandbox has a net namespace of its own.
+constexpr bool has_own_net(NetworkMode mode) noexcept {
+    return mode != NetworkMode::host;
+}
+
+/// How far a sandbox with network mode `egress` reaches.
+struct EgressSettings {
+    std::vector<std::string> allow;  // rules in normal form
+    std::string user_id;             // of the key that set them; empty: a key without a user did
+    bool operator==(const EgressSettings&) const = default;
+};
+
+/// The network that a request names, as a whole.
+struct NetworkSettings {
+    NetworkMode mode = NetworkMode::none;
+    EgressSettings egress;
+};
 
 enum class PreviewAccess : std::uint8_t {
     everyone,      // all who know the address
@@ -158,6 +179,7 @@ struct Record {
     std::optional<std::string> user_id;  // the owner, where no conversation has one
     std::uint32_t generation = 0;
     NetworkMode network = NetworkMode::none;
+    EgressSettings egress;
     Limits limits;
     PreviewSettings preview;
     ToolSettings tools;    // of a sandbox without a conversation

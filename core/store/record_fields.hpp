@@ -89,6 +89,8 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     visit({"env", unlisted}, record.env);
     visit({"generation"}, record.generation);
     visit({"network"}, record.network);
+    visit({"egressAllow"}, record.egress.allow);
+    visit({"egressUserId"}, record.egress.user_id);
     each_field(record.limits, visit);
     visit({"previewAccess"}, record.preview.access);
     visit({"previewWake"}, record.preview.wake);
@@ -211,7 +213,7 @@ inline constexpr std::int64_t k_last =
     std::same_as<Enum, conversation::Status>        ? std::int64_t(conversation::k_all_statuses.back())
     : std::same_as<Enum, conversation::PauseReason> ? std::int64_t(conversation::PauseReason::server_restart)
     : std::same_as<Enum, conversation::ListOrder>   ? std::int64_t(conversation::ListOrder::newest_first)
-    : std::same_as<Enum, sandbox::NetworkMode>      ? std::int64_t(sandbox::NetworkMode::host)
+    : std::same_as<Enum, sandbox::NetworkMode>      ? std::int64_t(sandbox::NetworkMode::egress)
     : std::same_as<Enum, sandbox::PreviewAccess>    ? std::int64_t(sandbox::PreviewAccess::token_bearers)
     : std::same_as<Enum, sandbox::RunSpec::Stdin>   ? std::int64_t(sandbox::RunSpec::Stdin::pipe)
                                                     : -1;

@@ -46,7 +46,7 @@ struct SystemInfo {
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
     LimitSettings limits;                     // of one client
     sandbox::LimitChanges ceilings{};         // of the limits that any request may ask for
-    std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
+    std::vector<std::string> networks;        // modes that a request may ask for: "none" and others
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<std::vector<sandbox::Unkillable>()> undying;  // the oldest first

@@ -4,6 +4,7 @@
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
 #include "http/api/list_query.hpp"
+#include "http/api/network_form.hpp"
 #include "http/api/ownership.hpp"
 #include "http/api/views.hpp"
 
@@ -42,7 +43,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
                                  api.conversations.default_limits());
     if (form.has_error())
         co_return form.error();
-    if (auto open = check_network(context.principal, form->network); open.has_error())
+    if (auto open = claim_network(context.principal, form->network); open.has_error())
         co_return open.error();
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
         co_return claimed.error();
@@ -107,9 +108,13 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
     const auto body = context.json_body();
     if (body.has_error())
         co_return body.error();
-    const auto patch = read_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
+    auto patch = read_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
     if (patch.has_error())
         co_return patch.error();
+    if (patch->network) {
+        if (auto open = claim_network(context.principal, *patch->network); open.has_error())
+            co_return open.error();
+    }
     auto start = [&](Manager::Reply<View> reply) { api.conversations.patch(*id, *patch, std::move(reply)); };
     auto changed = co_await context.async_reply<View>(start);
     co_return co_await async_respond(api, context, std::move(changed));
@@ -276,13 +281,15 @@ std::vector<Route> conversation_routes(Api& api) {
     routes.push_back(std::move(get));
 
     Route patch = route(api, Method::patch, k_one, "patchConversation", async_patch);
-    patch.summary = "Changes the title, metadata (a merge patch, RFC 7396), limits, preview or timers.";
+    patch.summary =
+        "Changes the title, metadata (a merge patch, RFC 7396), limits, network, preview or timers.";
     patch.body = BodyKind::json;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
     patch.errors.insert(patch.errors.end(),
                         {Errc::conversation_ended, Errc::conversation_starting, Errc::limit_not_allowed,
-                         Errc::capacity, Errc::storage_failed, Errc::shutting_down});
+                         Errc::network_not_allowed, Errc::host_unsupported, Errc::capacity,
+                         Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove_conversation);

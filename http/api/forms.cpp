@@ -6,6 +6,7 @@
 #include "core/base/json_writer.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/access/stream_tokens.hpp"
+#include "http/api/network_form.hpp"
 #include "http/api/preview_form.hpp"
 #include "http/wire/text.hpp"
 
@@ -48,16 +49,6 @@ std::optional<sandbox::LimitChanges> read_limits(ObjectReader& reader,
     keep_error(reader, limits.finish());
     keep_error(reader, check_ceilings(changes, ceilings));
     return changes;
-}
-
-sandbox::NetworkMode read_network(ObjectReader& reader) {
-    const auto text = reader.string("network", k_max_agent_name_bytes);
-    if (!text)
-        return sandbox::NetworkMode::none;
-    const auto mode = sandbox::parse_network(*text);
-    if (!mode)
-        reader.fail("network", "\"none\" or \"host\"");
-    return mode.value_or(sandbox::NetworkMode::none);
 }
 
 conversation::ToolChanges read_tools(ObjectReader& reader) {
@@ -168,7 +159,7 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body,
     request.limits = read_limits(reader, ceilings)
                          .value_or(sandbox::LimitChanges{})
                          .applied_to(lowered_to(ceilings, defaults));
-    request.network = read_network(reader);
+    request.network = read_network(reader).value_or(sandbox::NetworkSettings());
     request.preview = read_preview(reader).applied_to({});
     request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
@@ -184,6 +175,7 @@ base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
     read_fields(reader, form, Null::removes);
     form.metadata = read_metadata(reader);
     form.limits = read_limits(reader, ceilings);
+    form.network = read_network(reader);
     form.preview = read_preview(reader);
     form.tools = read_tools(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
@@ -203,7 +195,7 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
     request.limits = read_limits(reader, ceilings)
                          .value_or(sandbox::LimitChanges{})
                          .applied_to(lowered_to(ceilings, defaults));
-    request.network = read_network(reader);
+    request.network = read_network(reader).value_or(sandbox::NetworkSettings());
     request.preview = read_preview(reader).applied_to({});
     request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
@@ -217,6 +209,7 @@ base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& bod
     ObjectReader reader(body);
     conversation::SandboxPatch form;
     form.limits = read_limits(reader, ceilings);
+    form.network = read_network(reader);
     form.preview = read_preview(reader);
     form.tools = read_tools(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);

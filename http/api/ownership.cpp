@@ -115,10 +115,4 @@ Result<void> claim_user(const Principal& principal, std::optional<std::string>& 
     return {};
 }
 
-Result<void> check_network(const Principal& principal, sandbox::NetworkMode network) {
-    if (network == sandbox::NetworkMode::host && principal.user_id)
-        return Error(Errc::network_not_allowed, "Network \"host\" is for keys without a user.");
-    return {};
-}
-
 }  // namespace atl::http

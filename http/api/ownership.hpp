@@ -30,7 +30,4 @@ base::Task<base::Result<void>> async_check_sandbox(Api& api, RequestContext& con
 /// key without a user may name any user. Errors: user_not_allowed.
 base::Result<void> claim_user(const Principal& principal, std::optional<std::string>& user_id);
 
-/// The host's network is for keys without a user. Errors: network_not_allowed.
-base::Result<void> check_network(const Principal& principal, sandbox::NetworkMode network);
-
 }  // namespace atl::http

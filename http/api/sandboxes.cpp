@@ -2,6 +2,7 @@
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
+#include "http/api/network_form.hpp"
 #include "http/api/ownership.hpp"
 #include "http/api/views.hpp"
 
@@ -24,7 +25,7 @@ Task<Result<Response>> async_create_sandbox(Api& api, RequestContext& context) {
         co_return form.error();
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
         co_return claimed.error();
-    if (auto open = check_network(context.principal, form->network); open.has_error())
+    if (auto open = claim_network(context.principal, form->network); open.has_error())
         co_return open.error();
     form->made_by = context.principal.limit_key;
     auto start = [&](Manager::Reply<SandboxView> reply) {
@@ -91,9 +92,13 @@ Task<Result<Response>> async_patch_sandbox(Api& api, RequestContext& context) {
     const auto body = context.json_body();
     if (body.has_error())
         co_return body.error();
-    const auto patch = read_sandbox_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
+    auto patch = read_sandbox_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
     if (patch.has_error())
         co_return patch.error();
+    if (patch->network) {
+        if (auto open = claim_network(context.principal, *patch->network); open.has_error())
+            co_return open.error();
+    }
     auto start = [&](Manager::Reply<SandboxView> reply) {
         api.conversations.patch_sandbox(*id, *patch, std::move(reply));
     };
@@ -161,13 +166,14 @@ std::vector<Route> sandbox_routes(Api& api) {
     routes.push_back(std::move(get));
 
     Route patch{Method::patch, "/v1/sandboxes/{id}", "patchSandbox",
-                "Changes the limits, preview or time to live of a sandbox without a conversation.",
+                "Changes the limits, network, preview or time to live of a sandbox without a conversation.",
                 bind_handler(api, async_patch_sandbox)};
     patch.body = BodyKind::json;
     patch.request_schema = "PatchSandbox";
     patch.responses = {{200, "The sandbox as changed.", "Sandbox"}};
-    patch.errors = {Errc::not_found,        Errc::sandbox_in_use, Errc::limit_not_allowed, Errc::capacity,
-                    Errc::host_unsupported, Errc::storage_failed, Errc::shutting_down};
+    patch.errors = {Errc::not_found,           Errc::sandbox_in_use, Errc::limit_not_allowed,
+                    Errc::network_not_allowed, Errc::capacity,       Errc::host_unsupported,
+                    Errc::storage_failed,      Errc::shutting_down};
     routes.push_back(std::move(patch));
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",

@@ -2,6 +2,7 @@
 // forms.hpp and core/base/limits.hpp, so the document has the ranges that the server checks; tests compare
 // the fields with the forms and the views.
 #include "http/api/forms.hpp"
+#include "http/api/network_form.hpp"
 #include "http/api/openapi.hpp"
 #include "http/api/preview_form.hpp"
 #include "http/api/schema_parts.hpp"
@@ -34,6 +35,10 @@ Property limit_changes() {
 }
 Property network_schema() {
     return {"network", "The network inside; `none` unless it is named.", ref("Network")};
+}
+Property network_change() {
+    return {"network", "Another network, which takes the place of the one before as a whole.",
+            ref("Network")};
 }
 Property preview_schema() {
     return {"preview", "What its preview shows, and to whom.", ref("PreviewChanges")};
@@ -101,14 +106,15 @@ void add_changes(Schema& out) {
                              "named stays.",
                              any_object()},
                             limit_changes(),
+                            network_change(),
                             preview_schema(),
                             tools(),
                             ttl_seconds()},
                            FieldUse::patch)),
         "The members to change; what is not named stays.");
-    out["PatchSandbox"] =
-        described(object(Members::optional, {limit_changes(), preview_schema(), tools(), ttl_seconds()}),
-                  "The members to change; what is not named stays.");
+    out["PatchSandbox"] = described(object(Members::optional, {limit_changes(), network_change(),
+                                                               preview_schema(), tools(), ttl_seconds()}),
+                                    "The members to change; what is not named stays.");
     Schema mode = one_of({"cold", "warm"});
     mode["default"] = "cold";
     out["PauseConversation"] = described(
@@ -171,9 +177,7 @@ Schema limits_schema(Members members) {
 void add_request_schemas(Schema& out) {
     out["LimitChanges"] = described(limits_schema(Members::optional),
                                     "Limits of a sandbox; one that is not named stays, or is the default.");
-    out["Network"] = described(one_of({"none", "host"}),
-                               "The network of a sandbox: none at all, or the host's, where the server and "
-                               "the key allow it.");
+    add_network_schemas(out);
     add_preview_schemas(out);
     add_creates(out);
     add_changes(out);

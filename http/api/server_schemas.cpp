@@ -153,7 +153,7 @@ void add_server_schemas(Schema& out) {
              {"agents", "The agents that a conversation may have.", list_of(text())},
              {"defaultAgent", "The agent of a conversation that names none.", text()},
              {"console", "What the web console of this build has.", ref("ConsoleParts")},
-             {"networks", "The networks that a request may ask for.", list_of(ref("Network"))},
+             {"networks", "The networks that a request may ask for.", list_of(ref("NetworkMode"))},
              {"codeMode", "The languages in which programs of code mode can run now.", list_of(text())},
              {"enforcement", "What enforces limits on this host.", ref("Enforcement")},
              {"notEnforced", "Limits that this host does not enforce, each with the reason.",

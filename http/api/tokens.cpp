@@ -49,7 +49,8 @@ Task<Result<Response>> async_create_token(Api& api, RequestContext& context) {
     if (view.has_error())
         co_return view.error();
     const std::string& sandbox_id = view->record.sandbox_id;
-    const std::string preview = preview_url(api.system.public_url, sandbox_id, view->network, view->preview);
+    const std::string preview =
+        preview_url(api.system.public_url, sandbox_id, view->network.mode, view->preview);
     co_return issued_token(api, is_of_sandbox(form->scope) ? sandbox_id : *id, *form, preview);
 }
 

@@ -1,5 +1,6 @@
 #include "http/api/views.hpp"
 
+#include "http/api/network_form.hpp"
 #include "http/api/preview_form.hpp"
 
 namespace atl::http {
@@ -84,7 +85,7 @@ void write_open_turn(base::JsonWriter& json, const std::optional<conversation::O
 
 std::string preview_url(const PublicUrl& url, const std::string& sandbox_id, sandbox::NetworkMode network,
                         const sandbox::PreviewSettings& preview) {
-    return url && network == sandbox::NetworkMode::none ? url(sandbox_id, preview.ports.front()) : "";
+    return url && sandbox::has_own_net(network) ? url(sandbox_id, preview.ports.front()) : "";
 }
 
 void write_conversation(base::JsonWriter& json, const conversation::View& view, TurnContent content,
@@ -105,11 +106,11 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     write_text_or_null(json.key("sandboxPublicUrl"),
                        record.status == conversation::Status::ended
                            ? ""
-                           : preview_url(url, record.sandbox_id, view.network, view.preview));
+                           : preview_url(url, record.sandbox_id, view.network.mode, view.preview));
     write_open_ports(json.key("openPorts"), view.open_ports);
     write_open_turn(json.key("openTurn"), view.open_turn, content);
     write_limits(json.key("limits"), view.limits);
-    json.key("network").string(to_string(view.network));
+    write_network(json.key("network"), view.network);
     write_preview(json.key("preview"), view.preview);
     write_tools(json.key("tools"), record.tools);
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
@@ -141,7 +142,7 @@ void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxV
                        has_ended ? "" : preview_url(url, record.id, record.network, record.preview));
     write_open_ports(json.key("openPorts"), view.open_ports);
     write_limits(json.key("limits"), record.limits);
-    json.key("network").string(to_string(record.network));
+    write_network(json.key("network"), {record.network, record.egress});
     write_preview(json.key("preview"), record.preview);
     if (record.conversation_id.empty())
         write_tools(json.key("tools"), record.tools);

@@ -248,7 +248,7 @@ byId('new').addEventListener('click', () => {
             return option;
         });
     at.createAgent.replaceChildren(...options(system.agents, system.defaultAgent));
-    at.createNetwork.replaceChildren(...options(system.networks, 'none', NETWORKS));
+    at.createNetwork.replaceChildren(...options(system.networks.filter((mode) => mode in NETWORKS), 'none', NETWORKS));
     at.createNetwork.disabled = system.networks.length < 2;
     const { summary, tone } = enforcementOf(system.enforcement, system.notEnforced);
     at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));

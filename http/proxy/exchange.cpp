@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "http/proxy/tunnel.hpp"
 #include "http/server/server_state.hpp"
 #include "http/wire/text.hpp"
 
@@ -25,24 +26,6 @@ base::Task<Io> async_yield_exchange(Connection& connection) {
     co_return co_await connection.async_pause();
 }
 
-// Reads go into a small buffer until one fills it, and into a large one until one leaves most of it empty: a
-// long body is read in long pieces, and an idle stream keeps little memory.
-constexpr std::size_t k_small_is_full_bytes = 3UL * 1024;
-constexpr std::size_t k_small_bytes = 4UL * 1024;
-constexpr std::size_t k_large_in_use_bytes = 16UL * 1024;
-
-// Looks at what the connection has got now.
-void fit_buffer(Connection& from) {
-    const std::size_t size = from.input().size();
-    const bool is_long =
-        size >= k_large_in_use_bytes || (size >= k_small_is_full_bytes && size <= k_small_bytes);
-    from.use_buffer(is_long ? BufferSize::full : BufferSize::small);
-}
-
-bool is_over(Io status) {
-    return status == Io::failed || status == Io::stopped;
-}
-
 }  // namespace
 
 void Exchange::Outbox::take(std::size_t count) {
@@ -53,10 +36,10 @@ void Exchange::Outbox::take(std::size_t count) {
     }
 }
 
-Exchange::Exchange(std::shared_ptr<UpstreamPort> port, ProxiedHost host, Refusal refuse,
+Exchange::Exchange(std::shared_ptr<UpstreamPort> port, std::unique_ptr<HeadPolicy> heads, Refusal refuse,
                    ExchangeDeadlines deadlines)
     : port_(std::move(port)),
-      host_(std::move(host)),
+      heads_(std::move(heads)),
       refuse_(std::move(refuse)),
       deadlines_(deadlines),
       answer_(base::k_max_answer_head_bytes) {}
@@ -84,7 +67,7 @@ base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestPa
         if (ending == Ending::complete)
             keep_upstream();
         if (ending == Ending::tunnel)
-            co_await async_tunnel();
+            co_await async_tunnel_on();
         upstream_->close();
     }
     connection.clear_deadline();
@@ -106,7 +89,7 @@ void Exchange::begin(const Request& request) {
         request_form_.length = 0;
     }
     may_send_body_ = !request_->expects_continue();
-    write_upstream_head(to_upstream_.bytes, request, host_, request_form_);
+    heads_->write_request(to_upstream_.bytes, request, request_form_);
     if (!request_ended_)
         client_->use_buffer(BufferSize::full);
 }
@@ -213,7 +196,8 @@ bool Exchange::read_body() {
         write_chunk(to_upstream_.bytes, chunk);
     request_ended_ = request_->done();
     if (request_ended_ && request_form_.is_chunked)
-        write_last_chunk(to_upstream_.bytes, request_->request().fields, request_->request().trailers, host_);
+        heads_->write_request_end(to_upstream_.bytes, request_->request().fields,
+                                  request_->request().trailers);
     return fed->used > 0;
 }
 
@@ -241,8 +225,8 @@ void Exchange::count_head(std::size_t sent) {
     if (clearing_left_ == 0 || sent == 0)
         return;
     clearing_left_ -= std::min(clearing_left_, sent);
-    if (clearing_left_ == 0 && host_.on_cleared)
-        host_.on_cleared();
+    if (clearing_left_ == 0)
+        heads_->on_cleared();
 }
 
 bool Exchange::is_client_full() const {
@@ -307,7 +291,7 @@ void Exchange::read_head() {
         return fail(Error(Errc::upstream_failed, "What answers inside the sandbox sends no final answer."));
     may_send_body_ = may_send_body_ || status == k_continue;
     if (request_->request().version >= 11 && (status != k_continue || request_->expects_continue()))
-        write_client_head(to_client_.bytes, answer_, host_, {}, {});
+        heads_->write_answer(to_client_.bytes, answer_, {}, {});
     answer_.begin(request_->request().method == Method::head);
 }
 
@@ -341,9 +325,9 @@ void Exchange::begin_answer() {
             keep_alive_ = keep_alive_ && answer_form_.is_chunked;
             break;
     }
-    const bool clears = status_ != k_switching && host_.clears_site_data && host_.clears_site_data();
-    write_client_head(to_client_.bytes, answer_, host_, answer_form_,
-                      {.version = request.version, .keep_alive = keep_alive_, .clears_site_data = clears});
+    const bool clears = status_ != k_switching && heads_->clears_site_data();
+    heads_->write_answer(to_client_.bytes, answer_, answer_form_,
+                         {.version = request.version, .keep_alive = keep_alive_, .clears_site_data = clears});
     clearing_left_ = clears ? to_client_.rest().size() : 0;
     began_answer_ = true;
     answer_ended_ = answer_.done();
@@ -382,8 +366,7 @@ void Exchange::fail_unfinished() {
     if (is_reused_ && !answer_.started() && interim_ == 0)
         ending_ = Ending::retry;
     else if (!reached_)
-        fail(Error(Errc::no_listener,
-                   "Nothing listens on port " + std::to_string(host_.port) + " of the sandbox."));
+        fail(heads_->unreachable());
     else
         fail(Error(Errc::upstream_failed, "What answers inside the sandbox ended its connection too early."));
 }
@@ -501,70 +484,12 @@ void Exchange::keep_upstream() {
         port_->keep(std::move(stream));
 }
 
-// Both directions until both have ended, each as fast as its reader. An idle tunnel is a WebSocket's usual
-// state; who takes nothing, or does not end as the other side did, is waited for only so long.
-base::Task<> Exchange::async_tunnel() {
-    client_->clear_deadline();
+base::Task<> Exchange::async_tunnel_on() {
     to_client_ = {};
-    struct Way {
-        Connection& from;
-        Connection& to;
-        bool ended = false;
-        bool pump() {
-            const std::string_view input = from.input();
-            if (to.has_peer_stopped_reading() && !ended) {
-                from.consume(input.size());
-                ended = true;
-                return true;
-            }
-            if (!input.empty()) {
-                fit_buffer(from);
-                const std::size_t sent = to.send_some(input.substr(0, base::k_relay_piece_bytes));
-                from.consume(sent);
-                return sent > 0;
-            }
-            if (ended || from.status() == Io::ok)
-                return false;
-            ended = true;
-            to.end_sending();
-            return true;
-        }
-        void arm() {
-            if (from.input().empty() && !ended)
-                from.begin_read();
-        }
-    };
-    Way up{*client_, *upstream_};
-    Way down{*upstream_, *client_};
-    std::size_t moves = 0;
-    bool moved_since = false;  // the deadline was set
-    bool is_timed = false;
-    while (!(up.ended && down.ended) && !is_over(client_->status()) && !is_over(upstream_->status()) &&
-           !state_->stopping) {
-        const bool moved_up = up.pump();
-        const bool moved_down = down.pump();
-        const bool moved = moved_up || moved_down;
-        if (moved && on_traffic_)
-            on_traffic_(moved_up ? Traffic::tunnelled_in : Traffic::served);
-        moved_since = moved_since || moved;
-        if (moved && ++moves % (base::k_relay_turn_bytes / base::k_relay_piece_bytes) != 0)
-            continue;
-        if (moved)
-            client_->wake()->post();
-        up.arm();
-        down.arm();
-        const bool is_stuck =
-            up.ended || down.ended || !client_->input().empty() || !upstream_->input().empty();
-        if (!is_stuck)
-            client_->clear_deadline();
-        else if (!is_timed || moved_since)
-            client_->set_deadline(deadlines_.stuck);
-        is_timed = is_stuck;
-        moved_since = false;
-        const Io io = co_await client_->async_pause();
-        if (io == Io::stopped || io == Io::deadline)
-            co_return;
-    }
+    Connection& client = *client_;
+    Connection& upstream = *upstream_;
+    const ServerState& state = *state_;
+    co_await async_tunnel(client, upstream, state, deadlines_.stuck, on_traffic_);
 }
 
 Relay::Outcome Exchange::outcome(Ending ending) {

@@ -15,6 +15,7 @@
 #include "core/base/preview_times.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "http/proxy/heads.hpp"
+#include "http/proxy/tunnel.hpp"
 #include "http/proxy/upstream.hpp"
 #include "http/wire/connection.hpp"
 #include "http/wire/request_parser.hpp"
@@ -29,16 +30,12 @@ struct ExchangeDeadlines {
     base::Millis stuck = base::k_relay_stuck_time;
 };
 
-/// What went on: bytes of a request or of its answer, or of a tunnel on their way out; or bytes that the
-/// client sent through a tunnel.
-enum class Traffic : std::uint8_t { served, tunnelled_in };
-
 class Exchange final : public Relay {
   public:
     using Refusal = std::function<std::unique_ptr<Response>(const base::Error& error)>;
 
     /// `refuse` makes the answer to a request that got none.
-    Exchange(std::shared_ptr<UpstreamPort> port, ProxiedHost host, Refusal refuse,
+    Exchange(std::shared_ptr<UpstreamPort> port, std::unique_ptr<HeadPolicy> heads, Refusal refuse,
              ExchangeDeadlines deadlines = {});
     ~Exchange() override;
     /// `told` is called often: when the dev server has taken bytes of the request, when bytes of an answer
@@ -102,11 +99,11 @@ class Exchange final : public Relay {
     void on_deadline();
     void fail_slow_client();
     void keep_upstream();
-    base::Task<> async_tunnel();
+    base::Task<> async_tunnel_on();
     Outcome outcome(Ending ending);
 
     std::shared_ptr<UpstreamPort> port_;
-    ProxiedHost host_;
+    std::unique_ptr<HeadPolicy> heads_;
     Refusal refuse_;
     ExchangeDeadlines deadlines_;
     std::function<void(Traffic)> on_traffic_;

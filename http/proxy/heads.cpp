@@ -141,6 +141,42 @@ void add_framing(std::string& out, BodyForm body) {
         add(out, "Content-Length", std::to_string(*body.length));
 }
 
+// To the end of Host.
+void begin_request(std::string& out, const Request& request, std::string_view host) {
+    out.reserve(k_usual_head_bytes);
+    out.append(request.method_text).append(" ").append(request.path);
+    if (request.has_query)
+        out.append("?").append(request.query);
+    out.append(" HTTP/1.1\r\nHost: ").append(host).append("\r\n");
+}
+
+void add_upgrade(std::string& out, std::string_view protocol) {
+    add(out, "Connection", "Upgrade");
+    add(out, "Upgrade", protocol);
+}
+
+void begin_answer(std::string& out, const ResponseParser& response) {
+    out.reserve(out.size() + k_usual_head_bytes);
+    out.append("HTTP/1.1 ").append(std::to_string(response.status())).append(" ");
+    out.append(response.reason()).append("\r\n");
+}
+
+// From the framing on.
+void end_answer(std::string& out, const ResponseParser& response, const HopFields& hop, BodyForm body,
+                ClientForm client) {
+    add_framing(out, body);
+    const bool is_interim = response.status() < 200;
+    if (client.clears_site_data)
+        add(out, k_clear_field, k_clear_all);
+    if (response.status() == 101)
+        add_upgrade(out, hop.upgrade);
+    else if (!is_interim && !client.keep_alive)
+        add(out, "Connection", "close");
+    else if (!is_interim && client.version < 11)
+        add(out, "Connection", "keep-alive");
+    out += "\r\n";
+}
+
 }  // namespace
 
 HopFields hop_fields(const std::vector<HeaderField>& fields) {
@@ -175,11 +211,7 @@ std::string_view wanted_upgrade(const Request& request) {
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body) {
     const HopFields hop = hop_fields(request.fields);
     const bool wants_all = host.clears_site_data && host.clears_site_data();
-    out.reserve(k_usual_head_bytes);
-    out.append(request.method_text).append(" ").append(request.path);
-    if (request.has_query)
-        out.append("?").append(request.query);
-    out.append(" HTTP/1.1\r\nHost: localhost:").append(std::to_string(host.port)).append("\r\n");
+    begin_request(out, request, "localhost:" + std::to_string(host.port));
     bool tells_public_host = true;
     for (const auto& [name, value] : request.fields) {
         if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name) ||
@@ -213,19 +245,15 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         add(out, "X-Forwarded-Host", host.public_host);
     add_framing(out, body);
     if (const std::string_view upgrade = wanted_upgrade(request);
-        !upgrade.empty() && !holds_secret(upgrade, host)) {
-        add(out, "Connection", "Upgrade");
-        add(out, "Upgrade", upgrade);
-    }
+        !upgrade.empty() && !holds_secret(upgrade, host))
+        add_upgrade(out, upgrade);
     out += "\r\n";
 }
 
 void write_client_head(std::string& out, const ResponseParser& response, const ProxiedHost& host,
                        BodyForm body, ClientForm client) {
     const HopFields hop = hop_fields(response.fields());
-    out.reserve(out.size() + k_usual_head_bytes);
-    out.append("HTTP/1.1 ").append(std::to_string(response.status())).append(" ");
-    out.append(response.reason()).append("\r\n");
+    begin_answer(out, response);
     for (const auto& [name, value] : response.fields()) {
         if (stays_here(name, hop) || iequals(name, k_alternative_services))
             continue;
@@ -240,19 +268,40 @@ void write_client_head(std::string& out, const ResponseParser& response, const P
             add(out, name, value);
         }
     }
-    add_framing(out, body);
-    const bool is_interim = response.status() < 200;
-    if (client.clears_site_data)
-        add(out, k_clear_field, k_clear_all);
-    if (response.status() == 101) {
-        add(out, "Connection", "Upgrade");
-        add(out, "Upgrade", hop.upgrade);
-    } else if (!is_interim && !client.keep_alive) {
-        add(out, "Connection", "close");
-    } else if (!is_interim && client.version < 11) {
-        add(out, "Connection", "keep-alive");
+    end_answer(out, response, hop, body, client);
+}
+
+base::Error PreviewHeads::unreachable() const {
+    return {base::Errc::no_listener,
+            "Nothing listens on port " + std::to_string(host_.port) + " of the sandbox."};
+}
+
+void ForwardHeads::write_request(std::string& out, const Request& request, BodyForm body) const {
+    const HopFields hop = hop_fields(request.fields);
+    begin_request(out, request, authority_);
+    for (const auto& [name, value] : request.fields) {
+        if (!stays_here(name, hop) && !iequals(name, "Host"))
+            add(out, name, value);
     }
+    add_framing(out, body);
+    if (const std::string_view upgrade = wanted_upgrade(request); !upgrade.empty())
+        add_upgrade(out, upgrade);
     out += "\r\n";
+}
+
+void ForwardHeads::write_answer(std::string& out, const ResponseParser& response, BodyForm body,
+                                ClientForm client) const {
+    const HopFields hop = hop_fields(response.fields());
+    begin_answer(out, response);
+    for (const auto& [name, value] : response.fields()) {
+        if (!stays_here(name, hop))
+            add(out, name, value);
+    }
+    end_answer(out, response, hop, body, client);
+}
+
+base::Error ForwardHeads::unreachable() const {
+    return {base::Errc::upstream_failed, authority_ + " takes no connection."};
 }
 
 void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,

@@ -1,12 +1,14 @@
 // What a proxy changes of the heads that pass through it (RFC 9110 section 7.6): fields of one hop go, the
-// framing is the proxy's own, the dev server is asked by the name that it knows itself by, and its own origin
-// in an answer becomes the preview's. Pure. Not here: sockets and bodies (exchange.hpp).
+// framing is the proxy's own. A policy for each kind of proxy: before a preview the dev server is asked by
+// the name that it knows itself by, and its own origin in an answer becomes the preview's; on the way out of
+// a sandbox all else passes as it is. Pure. Not here: sockets and bodies (exchange.hpp).
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "http/wire/message.hpp"
@@ -76,6 +78,70 @@ void write_client_head(std::string& out, const ResponseParser& response, const P
 /// head of these `fields`.
 void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
                       const std::vector<HeaderField>& trailers, const ProxiedHost& host);
+
+/// How a kind of proxy writes the heads that it passes on.
+class HeadPolicy {
+  public:
+    virtual ~HeadPolicy() = default;
+    /// The head of a request as the upstream gets it, with the empty line at its end.
+    virtual void write_request(std::string& out, const Request& request, BodyForm body) const = 0;
+    /// The head of an answer as it goes to the client, to its empty line; `body` is what follows it.
+    virtual void write_answer(std::string& out, const ResponseParser& response, BodyForm body,
+                              ClientForm client) const = 0;
+    /// The end of the chunked body of a request behind a head of these `fields`.
+    virtual void write_request_end(std::string& out, const std::vector<HeaderField>& fields,
+                                   const std::vector<HeaderField>& trailers) const = 0;
+    /// For an upstream that takes no byte.
+    virtual base::Error unreachable() const = 0;
+    /// As ProxiedHost has them.
+    virtual bool clears_site_data() const { return false; }
+    virtual void on_cleared() const {}
+};
+
+/// Before a preview.
+class PreviewHeads final : public HeadPolicy {
+  public:
+    explicit PreviewHeads(ProxiedHost host) : host_(std::move(host)) {}
+    void write_request(std::string& out, const Request& request, BodyForm body) const override {
+        write_upstream_head(out, request, host_, body);
+    }
+    void write_answer(std::string& out, const ResponseParser& response, BodyForm body,
+                      ClientForm client) const override {
+        write_client_head(out, response, host_, body, client);
+    }
+    void write_request_end(std::string& out, const std::vector<HeaderField>& fields,
+                           const std::vector<HeaderField>& trailers) const override {
+        write_last_chunk(out, fields, trailers, host_);
+    }
+    base::Error unreachable() const override;
+    bool clears_site_data() const override { return host_.clears_site_data && host_.clears_site_data(); }
+    void on_cleared() const override {
+        if (host_.on_cleared)
+            host_.on_cleared();
+    }
+
+  private:
+    ProxiedHost host_;
+};
+
+/// On the way out of a sandbox: the program inside and its upstream say all to each other but the fields of a
+/// hop, and Host is the target's, whatever the request says.
+class ForwardHeads final : public HeadPolicy {
+  public:
+    /// `authority`: of Host, with its port unless that is 80.
+    explicit ForwardHeads(std::string authority) : authority_(std::move(authority)) {}
+    void write_request(std::string& out, const Request& request, BodyForm body) const override;
+    void write_answer(std::string& out, const ResponseParser& response, BodyForm body,
+                      ClientForm client) const override;
+    void write_request_end(std::string& out, const std::vector<HeaderField>& fields,
+                           const std::vector<HeaderField>& trailers) const override {
+        write_last_chunk(out, fields, trailers, {});
+    }
+    base::Error unreachable() const override;
+
+  private:
+    std::string authority_;
+};
 
 /// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with
 /// the preview's in place of it. An http(s) or "//" address of localhost, a loopback address or 0.0.0.0 with

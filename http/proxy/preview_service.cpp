@@ -265,7 +265,7 @@ base::Task<base::Result<void>> PreviewService::async_wake(RequestContext& contex
 base::Result<Response> PreviewService::answer_now(const RequestContext& context, const PreviewName& name,
                                                   const PreviewView& view) {
     // A sandbox with the host's network has no ports of its own.
-    if (view.network != sandbox::NetworkMode::none)
+    if (!sandbox::has_own_net(view.network))
         return Error(Errc::not_found, "This sandbox has no preview.");
     const Request& request = context.request;
     if (request.path == k_enter_path)
@@ -319,8 +319,9 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
     const LimitSubject visitor = limits_.subject_of(context.client);
     const UpstreamVisitor who{view.max_sockets,
                               visitor.is_limited ? std::optional(visitor.address) : std::nullopt};
-    auto exchange = std::make_unique<Exchange>(upstreams_->port(std::move(key), who), std::move(host),
-                                               std::move(refusal));
+    auto exchange =
+        std::make_unique<Exchange>(upstreams_->port(std::move(key), who),
+                                   std::make_unique<PreviewHeads>(std::move(host)), std::move(refusal));
     if (visit.is_activity) {
         exchange->on_traffic(
             [this, sandbox_id = visit.sandbox_id](Traffic traffic) { visits_.note(sandbox_id, traffic); });

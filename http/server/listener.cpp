@@ -311,6 +311,15 @@ std::optional<Listener> Listener::open_loopback(base::Executor executor, int fam
     return listener;
 }
 
+Listener Listener::adopt(base::Executor executor, UniqueFd fd) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
+    Listener listener(executor, std::move(fd), address.ss_family, reach_of(address));
+    listener.address_ = address_text(address);
+    return listener;
+}
+
 std::uint16_t Listener::port() const noexcept {
     const auto number = parse_decimal(std::string_view(address_).substr(address_.rfind(':') + 1));
     return family_ == AF_UNIX ? 0 : static_cast<std::uint16_t>(number.value_or(0));

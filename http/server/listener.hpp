@@ -46,6 +46,8 @@ class Listener {
     /// bind(2)'s or that of another call.
     static std::optional<Listener> open_loopback(base::Executor executor, int family, std::uint16_t port,
                                                  int& error_number);
+    /// One inside a sandbox: `fd` is a TCP socket that listens, non-blocking.
+    static Listener adopt(base::Executor executor, base::UniqueFd fd);
     Listener(Listener&&) noexcept = default;
     Listener& operator=(Listener&&) = delete;
     ~Listener();

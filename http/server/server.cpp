@@ -11,6 +11,7 @@
 #include "core/base/defer_queue.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/plain/egress_limits.hpp"
 #include "http/server/session.hpp"
 
 namespace atl::http {
@@ -37,12 +38,11 @@ base::Result<std::vector<std::string>> Server::listen(const std::string& spec, S
     auto listeners = Listener::open(executor_, spec, state_.settings.unix_socket_group);
     if (listeners.has_error())
         return listeners.error();
-    services_.push_back(std::make_unique<const Services>(std::move(services)));
+    const auto kept = std::make_shared<const Services>(std::move(services));
     std::vector<std::string> addresses;
     for (Listener& listener : *listeners) {
         addresses.push_back(listener.address());
-        doors_.push_back(
-            std::make_shared<Door>(std::move(listener), *services_.back(), Encryption::as_configured));
+        doors_.push_back(std::make_shared<Door>(std::move(listener), kept, Encryption::as_configured));
     }
     return addresses;
 }
@@ -50,12 +50,13 @@ base::Result<std::vector<std::string>> Server::listen(const std::string& spec, S
 Server::Opening Server::open_loopback(std::uint16_t port, const Services& services) {
     if (state_.stopping)
         return Opening::refused;
+    const std::shared_ptr<const Services> lent(std::shared_ptr<const void>(), &services);
     std::vector<DoorPtr> opened;
     for (const int family : {AF_INET, AF_INET6}) {
         int error = 0;
         auto listener = Listener::open_loopback(executor_, family, port, error);
         if (listener)
-            opened.push_back(std::make_shared<Door>(std::move(*listener), services, Encryption::none));
+            opened.push_back(std::make_shared<Door>(std::move(*listener), lent, Encryption::none));
         else if (error == EADDRINUSE || error == EACCES)
             return Opening::taken;
         else if (family == AF_INET || (error != EAFNOSUPPORT && error != EADDRNOTAVAIL))
@@ -73,6 +74,29 @@ void Server::close_loopback(std::uint16_t port) {
         return;
     for (const DoorPtr& door : closed.mapped())
         door->close();
+}
+
+void Server::open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services,
+                        std::function<std::shared_ptr<const void>()> count) {
+    if (state_.stopping)
+        return;
+    const Services* const key = services.get();
+    auto door = std::make_shared<Door>(Listener::adopt(executor_, std::move(fd)), std::move(services),
+                                       Encryption::none);
+    door->count = std::move(count);
+    inner_[key] = door;
+    tasks_.spawn(async_accept(std::move(door)));
+}
+
+void Server::close_inner(const Services& services) {
+    const auto closed = inner_.extract(&services);
+    if (closed.empty())
+        return;
+    closed.mapped()->close();
+    for (Session* const session : sessions_) {
+        if (&session->services() == &services)
+            session->abort();
+    }
 }
 
 void Server::Door::close() {
@@ -108,7 +132,7 @@ base::Task<> Server::async_accept(DoorPtr kept) {
             auto client = listener.accept(exhausted);
             if (!client)
                 break;
-            take(std::move(*client), door);
+            take(std::move(*client), kept);
         }
         if (!exhausted)
             continue;
@@ -121,20 +145,25 @@ base::Task<> Server::async_accept(DoorPtr kept) {
     }
 }
 
-void Server::take(Accepted client, Door& door) {
-    auto lease = door.services.any().connect(client.peer);
+void Server::take(Accepted client, const DoorPtr& at) {
+    Door& door = *at;
+    auto lease = door.services->any().connect(client.peer);
     if (lease.has_error())
         return refuse(client, door, lease.error());
-    if (sessions_.size() >= state_.settings.max_connections)
+    const std::size_t most = state_.settings.max_connections;
+    if (sessions_.size() >= most ||
+        (door.count && inner_sessions_ >= most / base::k_egress_connections_share))
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
     const ListenerScope reach = door.listener.reach();
-    auto connection =
-        std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket)), state_.clock,
-                                     state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
-    auto session = std::make_shared<Session>(state_, door.services, std::move(connection), client.peer, reach,
-                                             std::move(*lease), door.listener.port());
+    auto connection = std::make_shared<Connection>(
+        std::make_unique<SocketStream>(std::move(client.socket), door.count ? door.count() : nullptr),
+        state_.clock, state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
+    auto session = std::make_shared<Session>(state_, *door.services, std::move(connection), client.peer,
+                                             reach, std::move(*lease), door.listener.port());
     sessions_.insert(session.get());
-    tasks_.spawn(async_serve(std::move(session)));
+    if (door.count)
+        ++inner_sessions_;
+    tasks_.spawn(async_serve(std::move(session), at));
 }
 
 // Says why and closes, without a session. The answer fits any socket's buffer. What has arrived is read,
@@ -152,7 +181,7 @@ void Server::refuse(Accepted& client, Door& door, const Error& error) {
     RequestContext context(none, nullptr, aborted);
     context.request_id = state_.new_request_id();
     context.client.address = client.peer;
-    Service& service = door.services.any();
+    Service& service = door.services->any();
     const Response response = service.refuse(context, error);
     state_.count_response(response.status);
     service.count_response(response.status);
@@ -166,15 +195,22 @@ void Server::refuse(Accepted& client, Door& door, const Error& error) {
     client.socket.read_some(boost::asio::buffer(dropped), ignored);
 }
 
-base::Task<> Server::async_serve(std::shared_ptr<Session> session) {
+base::Task<> Server::async_serve(std::shared_ptr<Session> session, DoorPtr kept) {
+    const DoorPtr door = std::move(kept);  // its services outlive the session
+    const std::shared_ptr<Session> served = std::move(session);
     // Erased also when the session throws; nothing else knows it then.
     struct Leave {
-        std::unordered_set<Session*>& sessions;
+        Server& server;
+        const Door& door;
         Session* session;
-        ~Leave() { sessions.erase(session); }
+        ~Leave() {
+            server.sessions_.erase(session);
+            if (door.count)
+                --server.inner_sessions_;
+        }
     };
-    const Leave leave{sessions_, session.get()};
-    co_await session->async_run();
+    const Leave leave{*this, *door, served.get()};
+    co_await served->async_run();
 }
 
 void Server::stop(base::Millis grace, std::function<void()> done) {
@@ -185,6 +221,8 @@ void Server::stop(base::Millis grace, std::function<void()> done) {
         for (const DoorPtr& door : doors)
             door->close();
     }
+    for (const auto& [services, door] : inner_)
+        door->close();
     for (Session* session : sessions_)
         session->stop();
     grace_timer_.expires_after(grace);

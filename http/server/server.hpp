@@ -42,6 +42,13 @@ class Server {
     Opening open_loopback(std::uint16_t port, const Services& services);
     /// Accepts no more; connections that are open stay. A port that is not open is ignored.
     void close_loopback(std::uint16_t port);
+    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). `count` is
+    /// called for each connection and for none other; what it gives lives as long as that. The services live
+    /// until the last session of theirs has ended.
+    void open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services,
+                    std::function<std::shared_ptr<const void>()> count);
+    /// Accepts no more there, and ends the connections that are open. Ignores services that are not open.
+    void close_inner(const Services& services);
     /// From now on TCP listeners speak HTTPS with this; open connections stay as they are, Unix sockets
     /// plain.
     void use_tls(std::shared_ptr<const TlsContext> tls) { state_.tls = std::move(tls); }
@@ -66,12 +73,17 @@ class Server {
         std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, base::Executor>;
 
     struct Door {
-        Door(Listener with, const Services& to, Encryption how)
-            : listener(std::move(with)), services(to), encryption(how), pause(listener.executor()) {}
+        /// `services` may own nothing.
+        Door(Listener with, std::shared_ptr<const Services> to, Encryption how)
+            : listener(std::move(with)),
+              services(std::move(to)),
+              encryption(how),
+              pause(listener.executor()) {}
         void close();
 
         Listener listener;
-        const Services& services;
+        std::shared_ptr<const Services> services;
+        std::function<std::shared_ptr<const void>()> count{};  // of a listener inside a sandbox
         Encryption encryption;
         Timer pause;
     };
@@ -79,18 +91,19 @@ class Server {
 
     base::Task<> async_accept(DoorPtr kept);
     bool is_plain(const Door& door) const;
-    base::Task<> async_serve(std::shared_ptr<Session> session);
-    void take(Accepted client, Door& door);
+    base::Task<> async_serve(std::shared_ptr<Session> session, DoorPtr kept);
+    void take(Accepted client, const DoorPtr& at);
     void refuse(Accepted& client, Door& door, const base::Error& error);
 
     base::Executor executor_;
     ServerState state_;
     base::TaskGroup tasks_;
     LimitLog limit_log_;
-    std::vector<std::unique_ptr<const Services>> services_;  // of listen()
-    std::vector<DoorPtr> doors_;                             // of listen()
+    std::vector<DoorPtr> doors_;  // of listen()
     std::map<std::uint16_t, std::vector<DoorPtr>> loopback_;
+    std::map<const Services*, DoorPtr> inner_;
     std::unordered_set<Session*> sessions_;
+    std::size_t inner_sessions_ = 0;  // of listeners inside sandboxes
     Timer grace_timer_;
 };
 

@@ -15,6 +15,7 @@
 #include "http/access/count_limiter.hpp"
 #include "http/server/context.hpp"
 #include "http/wire/message.hpp"
+#include "http/wire/request_parser.hpp"
 
 namespace atl::http {
 
@@ -56,6 +57,8 @@ class Service {
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
 
+    /// The forms of targets that its requests may have. Asked of a listener's service for any host.
+    virtual TargetForms targets() const noexcept { return TargetForms::of_server; }
     /// Whether one more connection of `peer` may be served; the lease is kept as long as it lives. Asked of
     /// a listener's service for any host. Errors become its refusal.
     virtual base::Result<CountLimiter::Lease> connect(const PeerAddress& peer);

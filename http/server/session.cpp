@@ -33,7 +33,7 @@ Session::Session(ServerState& state, const Services& services, std::shared_ptr<C
       services_(services),
       service_(&services.any()),
       connection_(std::move(connection)),
-      parser_({state.settings.max_header_bytes, 0}),
+      parser_({state.settings.max_header_bytes, 0, services.any().targets()}),
       reach_(reach),
       port_(port),
       peer_(peer),

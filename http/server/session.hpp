@@ -28,6 +28,7 @@ class Session {
     /// lives. `port`: of the listener; 0: none.
     Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
             PeerAddress peer, ListenerScope reach, CountLimiter::Lease lease, std::uint16_t port = 0);
+    const Services& services() const noexcept { return services_; }
 
     /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
     /// abort().

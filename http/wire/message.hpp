@@ -34,7 +34,8 @@ struct Request {
     Method method = Method::other;
     std::string_view method_text;  // as sent
     unsigned version = 11;         // 10 or 11
-    std::string_view path;       // as sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS
+    // As sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS; empty with CONNECT.
+    std::string_view path;
     std::string_view query;      // without the '?'
     bool has_query = false;      // a '?' follows the path, perhaps with nothing behind it
     std::string_view authority;  // of the target in absolute form, else of the Host field; may be empty

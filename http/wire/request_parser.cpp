@@ -110,6 +110,7 @@ class RequestParser::Sink {
         // limit.
         parser->body_limit(boost::none);
         body_limit = limits.body_bytes;
+        targets = limits.targets;
         parser->eager(false);
     }
 
@@ -240,6 +241,7 @@ class RequestParser::Sink {
     std::size_t head_bytes = 0;
     std::size_t blank_lines = 0;  // before the request line
     std::size_t body_limit = 0;
+    TargetForms targets = TargetForms::of_server;
     std::uint64_t body_bytes = 0;  // parsed so far
     std::uint64_t chunk_left = 0;  // of the chunk that has begun
     std::span<char> room;          // for the body that is streamed
@@ -254,13 +256,11 @@ class RequestParser::Sink {
     // Host.
     void split_target(ErrorCode& ec) {
         auto text = arena.view(target);
+        if (targets == TargetForms::of_proxy)
+            return split_proxy_target(text, ec);
         request.authority = arena.view(host);
         for (const std::string_view scheme : {"http://", "https://"}) {
-            if (text.size() > scheme.size() && iequals(text.substr(0, scheme.size()), scheme)) {
-                text.remove_prefix(scheme.size());
-                const auto end = std::min(text.find_first_of("/?"), text.size());
-                request.authority = text.substr(0, end);
-                text.remove_prefix(end);
+            if (text.size() > scheme.size() && take_authority(text, scheme)) {
                 if (request.authority.empty())
                     return refuse(ec, "The request target needs a host.");
                 if (text.empty() || text.front() == '?')
@@ -275,6 +275,35 @@ class RequestParser::Sink {
             return refuse(ec, "The request target must be a path that begins with '/'.");
         const auto end = std::min(text.find('?'), text.size());
         split_path(text.substr(0, end), text.substr(end));
+    }
+
+    // What follows CONNECT is another protocol: a body would be part of it to some, and of the request to
+    // others.
+    void split_proxy_target(std::string_view text, ErrorCode& ec) {
+        if (request.method_text == "CONNECT") {
+            if (lengths > 0 || codings > 0)
+                return refuse(ec, "CONNECT has no body.");
+            request.authority = text;
+            return;
+        }
+        if (!take_authority(text, "http://"))
+            return refuse(
+                ec, "This is a proxy: it takes CONNECT host:port, and addresses that begin with http://.");
+        if (request.authority.empty())
+            return refuse(ec, "The request target needs a host.");
+        const auto end = std::min(text.find('?'), text.size());
+        split_path(end == 0 ? "/" : text.substr(0, end), text.substr(end));
+    }
+
+    // True if `text` began with `scheme`: then that and the authority are gone from it.
+    bool take_authority(std::string_view& text, std::string_view scheme) {
+        if (!iequals(text.substr(0, scheme.size()), scheme))
+            return false;
+        text.remove_prefix(scheme.size());
+        const auto end = std::min(text.find_first_of("/?"), text.size());
+        request.authority = text.substr(0, end);
+        text.remove_prefix(end);
+        return true;
     }
 
     // `rest` is empty or the query with its '?'.

@@ -15,9 +15,14 @@
 
 namespace atl::http {
 
+/// The forms of a target (RFC 9112 section 3.2) that are taken: those of a server; or those of a proxy, the
+/// authority form of CONNECT and the absolute form with http:.
+enum class TargetForms : std::uint8_t { of_server, of_proxy };
+
 struct ParserLimits {
     std::size_t head_bytes;
     std::size_t body_bytes;
+    TargetForms targets = TargetForms::of_server;
 };
 
 class RequestParser {

@@ -17,18 +17,19 @@ MAX_BEAST_FILES = 5
 # Formatting differs between releases of clang-format: one of them decides.
 CLANG_FORMAT = "14"
 
-CORE = ("core/plain/", "core/base/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/", "core/execution/")
+CORE = ("core/plain/", "core/base/", "core/egress/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/", "core/execution/")
 # The guest links nothing of the host's but this room.
 SHARED = "core/plain/"
 # First prefix that fits a file -> the folders that it may include, besides its own.
 LAYERS = (
     (SHARED, ()),
     ("core/base/", (SHARED,)),
-    ("core/sandbox/", (SHARED, "core/base/")),
-    ("core/conversation/", (SHARED, "core/base/", "core/sandbox/")),
-    ("core/store/", (SHARED, "core/base/", "core/sandbox/", "core/conversation/")),
-    ("core/isolation/", (SHARED, "core/base/", "core/sandbox/")),
-    ("core/execution/", (SHARED, "core/base/", "core/sandbox/")),
+    ("core/egress/", (SHARED, "core/base/")),
+    ("core/sandbox/", (SHARED, "core/base/", "core/egress/")),
+    ("core/conversation/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
+    ("core/store/", (SHARED, "core/base/", "core/egress/", "core/sandbox/", "core/conversation/")),
+    ("core/isolation/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
+    ("core/execution/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
     ("bridge/guest/", ("bridge/", SHARED)),
     ("bridge/agents/", ("bridge/", SHARED)),
     ("bridge/", CORE),
@@ -39,14 +40,15 @@ LAYERS = (
     ("http/access/", CORE + ("http/wire/",)),
     ("http/server/", CORE + ("http/wire/", "http/websocket/", "http/access/")),
     ("http/proxy/", CORE + ("http/wire/", "http/access/", "http/server/")),
+    ("http/egress/", CORE + ("http/wire/", "http/access/", "http/server/", "http/proxy/")),
     ("http/console/", (SHARED, "core/base/", "http/wire/", "http/server/")),
     ("http/api/", CORE + ("bridge/", "http/")),
     ("app/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/")),
     ("tests/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/", "app/")),
 )
 # Pure logic: it reaches the world only through ports.
-PURE = ("core/sandbox/", "core/conversation/")
-KERNEL = re.compile(r"(?:sys|linux|net|netinet|arpa)/(?!types\.h)|(?:unistd|fcntl|signal|poll|spawn|sched)\.h")
+PURE = ("core/egress/", "core/sandbox/", "core/conversation/")
+KERNEL = re.compile(r"(?:sys|linux|net|netinet|arpa)/(?!types\.h)|(?:unistd|fcntl|signal|poll|spawn|sched|netdb|ifaddrs)\.h")
 INSIDE = ("bridge/guest/", "bridge/agents/")
 # Asio, Beast and Process are compiled there, once.
 BOOST_SOURCE = "core/base/boost_src.cpp"

@@ -16,6 +16,8 @@ from source import Tree
 BAD = [
     ("format", {"core/base/a.hpp": "int   f( );\n"}),
     ("layers", {"core/base/a.hpp": '#include "core/sandbox/types.hpp"\n'}),
+    ("layers", {"core/egress/a.cpp": '#include "core/sandbox/types.hpp"\n'}),
+    ("layers", {"core/egress/a.cpp": "#include <netdb.h>\n"}),
     ("layers", {"core/sandbox/a.cpp": '#include "core/isolation/launcher.hpp"\n'}),
     ("layers", {"core/conversation/a.cpp": '#include "core/store/store.hpp"\n'}),
     ("layers", {"core/store/a.cpp": '#include "core/isolation/a.hpp"\n'}),

@@ -156,6 +156,7 @@ class FakeProcess final : public sandbox::Process {
     ~FakeProcess() override {
         state_->on_exit = nullptr;
         state_->on_log = nullptr;
+        state_->on_listening = nullptr;
         if (state_->alive && !state_->is_stuck)
             world_.process_dies(state_, {});
     }
@@ -166,6 +167,10 @@ class FakeProcess final : public sandbox::Process {
     std::string log_tail() const override { return "tail"; }
     void on_log(std::function<void(std::string_view)> on_text) override {
         state_->on_log = std::move(on_text);
+    }
+    void listen(std::uint16_t, std::function<void(Result<sandbox::InnerListener>)> done) override {
+        state_->on_listening = std::move(done);
+        world_.later([&world = world_, state = state_] { world.tell_of_listener(*state); });
     }
     const std::shared_ptr<FakeProcessState>& state() const { return state_; }
 

@@ -179,9 +179,11 @@ struct FakeProcessState {
     bool asked_to_die = false;
     bool is_stuck = false;  // no signal ends it
     base::SteadyTime stuck_until{};
-    bool frozen = false;                               // or on its way to: nothing of it acts
-    std::function<void(sandbox::Exit)> on_exit;        // empty once the Process object is gone
-    std::function<void(std::string_view)> on_log;      // the same
+    bool frozen = false;                           // or on its way to: nothing of it acts
+    std::function<void(sandbox::Exit)> on_exit;    // empty once the Process object is gone
+    std::function<void(std::string_view)> on_log;  // the same
+    std::function<void(base::Result<sandbox::InnerListener>)>
+        on_listening;                                  // the same, and until it was told
     std::function<void(base::Result<void>)> on_ready;  // until answered
     std::function<void(base::Result<void>)> on_agent;  // until a start_agent() is answered
     std::function<void(std::string)> on_agent_exit;    // empty without an agent, and once the Channel is gone
@@ -248,8 +250,19 @@ struct FakeWorld : sandbox::Launcher,
     base::Result<std::unique_ptr<sandbox::Process>> launch(
         const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
         std::function<void(sandbox::Exit)> on_exit) override;
-    void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode) const override {
+    void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const override {
         enforcement.processes = process_limit;
+        if (network == sandbox::NetworkMode::egress && can_listen)
+            enforcement.network = "egress";
+    }
+    void tell_of_listener(FakeProcessState& process) const {
+        const auto tell = std::exchange(process.on_listening, nullptr);
+        if (!tell || !process.alive)
+            return;
+        if (can_listen)
+            tell(sandbox::InnerListener{});
+        else
+            tell(base::Error(base::Errc::host_unsupported, "no listener"));
     }
     // ResourceGroups
     std::span<const sandbox::StaleGroup> leftovers() const override { return left; }
@@ -335,6 +348,7 @@ struct FakeWorld : sandbox::Launcher,
     bool removals_fail = false;        // of workspaces: they stay where they are
     bool removals_last = false;        // trees stay in the trash
     bool has_freezer = true;
+    bool can_listen = true;                                             // inside sandboxes
     std::map<std::string, std::function<void(sandbox::Exit)>> watched;  // workspaces that are measured
     std::size_t operations = 0;                                         // that were asked of guests
     std::vector<std::function<void()>> pending;

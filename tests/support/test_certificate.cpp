@@ -41,10 +41,21 @@ std::string content(BIO* bio) {
     return {data, static_cast<std::size_t>(size)};
 }
 
-CertificatePem make(const std::string& name, Validity validity, const KeyPtr& key) {
+BioPtr reader_of(const std::string& pem) {
+    return BioPtr(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+KeyPtr read_key(const CertificatePem& pem) {
+    return KeyPtr(PEM_read_bio_PrivateKey(reader_of(pem.key).get(), nullptr, nullptr, nullptr));
+}
+
+CertificatePem make(const CertificateTraits& traits, const KeyPtr& key, const CertificatePem* issuer) {
     const X509Ptr certificate(X509_new());
     require(key && certificate, "key");
-    const long begin_days = validity == Validity::over ? -10 : validity == Validity::later ? 10 : -1;
+    const std::string& name = traits.name;
+    const long begin_days = traits.validity == Validity::over    ? -10
+                            : traits.validity == Validity::later ? 10
+                                                                 : -1;
     X509_set_version(certificate.get(), X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
     X509_gmtime_adj(X509_getm_notBefore(certificate.get()), begin_days * k_day_seconds);
@@ -52,31 +63,43 @@ CertificatePem make(const std::string& name, Validity validity, const KeyPtr& ke
     X509_NAME* const subject = X509_get_subject_name(certificate.get());
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
                                reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
-    X509_set_issuer_name(certificate.get(), subject);
-    add_extension(certificate.get(), NID_subject_alt_name, "IP:127.0.0.1,DNS:" + name);
+    const X509Ptr signer(issuer == nullptr ? nullptr
+                                           : PEM_read_bio_X509(reader_of(issuer->certificate).get(), nullptr,
+                                                               nullptr, nullptr));
+    const KeyPtr signing_key(issuer == nullptr ? nullptr : read_key(*issuer));
+    X509_set_issuer_name(certificate.get(), signer ? X509_get_subject_name(signer.get()) : subject);
+    if (traits.alternatives.empty())
+        add_extension(certificate.get(), NID_basic_constraints, "critical,CA:TRUE");
+    else
+        add_extension(certificate.get(), NID_subject_alt_name, traits.alternatives);
     require(X509_set_pubkey(certificate.get(), key.get()) == 1, "public key");
-    require(X509_sign(certificate.get(), key.get(), EVP_sha256()) > 0, "signature");
+    require(X509_sign(certificate.get(), signing_key ? signing_key.get() : key.get(), EVP_sha256()) > 0,
+            "signature");
     const BioPtr certificate_text(BIO_new(BIO_s_mem()));
     const BioPtr key_text(BIO_new(BIO_s_mem()));
     require(PEM_write_bio_X509(certificate_text.get(), certificate.get()) == 1, "PEM");
     require(PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1,
             "PEM of the key");
-    return {content(certificate_text.get()), content(key_text.get())};
+    return {content(certificate_text.get()) + (issuer == nullptr ? "" : issuer->certificate),
+            content(key_text.get())};
 }
 
 }  // namespace
 
+CertificatePem make_certificate(const CertificateTraits& traits, const CertificatePem* issuer) {
+    return make(traits, KeyPtr(EVP_EC_gen("P-256")), issuer);
+}
+
 CertificatePem make_certificate(const std::string& name, Validity validity) {
-    return make(name, validity, KeyPtr(EVP_EC_gen("P-256")));
+    return make_certificate({name, "IP:127.0.0.1,DNS:" + name, validity}, nullptr);
 }
 
 CertificatePem make_weak_certificate() {
-    return make("weak.example", Validity::now, KeyPtr(EVP_RSA_gen(512U)));
+    return make({"weak.example", "DNS:weak.example"}, KeyPtr(EVP_RSA_gen(512U)), nullptr);
 }
 
 std::string encrypted_key(const CertificatePem& pem, const std::string& passphrase) {
-    const BioPtr plain(BIO_new_mem_buf(pem.key.data(), static_cast<int>(pem.key.size())));
-    const KeyPtr key(PEM_read_bio_PrivateKey(plain.get(), nullptr, nullptr, nullptr));
+    const KeyPtr key = read_key(pem);
     const BioPtr out(BIO_new(BIO_s_mem()));
     require(key && PEM_write_bio_PrivateKey(out.get(), key.get(), EVP_aes_256_cbc(),
                                             reinterpret_cast<const unsigned char*>(passphrase.data()),

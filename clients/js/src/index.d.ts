@@ -131,7 +131,7 @@ export interface Limits {
     maxSockets: number;
     maxOpenFiles: number;
 }
-export type Network = 'none' | 'host';
+export type Network = 'none' | 'host' | { mode: 'none' | 'host' | 'egress'; allow?: string[] };
 
 /** Which ports of a sandbox its preview shows, and to whom. */
 export interface Preview {
@@ -183,6 +183,7 @@ export interface ConversationChanges {
     title?: string | null;
     metadata?: Record<string, unknown>;
     limits?: Partial<Limits>;
+    network?: Network;
     preview?: Partial<Preview>;
     tools?: Partial<ToolSettings>;
     idleSeconds?: number;
@@ -193,7 +194,6 @@ export interface NewConversation extends Omit<ConversationChanges, 'title'> {
     title?: string;
     userId?: string;
     env?: Record<string, string>;
-    network?: Network;
 }
 export interface ConversationFilter extends Cancellable {
     status?: ConversationStatus;
@@ -332,19 +332,15 @@ export interface SandboxInfo {
 }
 export interface SandboxChanges {
     limits?: Partial<Limits>;
-    preview?: Partial<Preview>;
-    tools?: Partial<ToolSettings>;
-    ttlSeconds?: number;
-}
-export interface NewSandbox {
-    userId?: string;
-    metadata?: Record<string, unknown>;
-    env?: Record<string, string>;
-    limits?: Partial<Limits>;
     network?: Network;
     preview?: Partial<Preview>;
     tools?: Partial<ToolSettings>;
     ttlSeconds?: number;
+}
+export interface NewSandbox extends SandboxChanges {
+    userId?: string;
+    metadata?: Record<string, unknown>;
+    env?: Record<string, string>;
 }
 /** What it uses now. Null is what is not known, as without processes. */
 export interface SandboxMetrics {

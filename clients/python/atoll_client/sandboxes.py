@@ -154,7 +154,7 @@ class AsyncSandbox(AsyncExecutes):
         return await self._core.call("GET", self._route, timeout=timeout)
 
     async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
-        """Changes `limits`, `preview`, `tools` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
+        """Changes `limits`, `network`, `preview`, `tools` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
         return await self._core.call("PATCH", self._route, json=changes, timeout=timeout)
 
     async def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:

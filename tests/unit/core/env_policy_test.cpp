@@ -56,6 +56,25 @@ TEST_CASE("The LANG of a request goes before the host's, once") {
     CHECK(std::ranges::count(env, std::pair<std::string, std::string>("LANG", "C.UTF-8")) == 0);
 }
 
+TEST_CASE("Programs of a sandbox with a way out are told of its proxy, unless the request says else") {
+    const auto value_of = [](const Environment& env, std::string_view name) {
+        const auto found = std::ranges::find(env, name, &Environment::value_type::first);
+        return found == env.end() ? std::string() : found->second;
+    };
+    Record record;
+    CHECK(value_of(compose_env({}, record), "https_proxy").empty());
+    record.network = NetworkMode::egress;
+    record.env = {{"NO_PROXY", "mine"}};
+    const Environment env = compose_env({}, record);
+    for (const char* name :
+         {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"})
+        CHECK(value_of(env, name) == "http://127.0.0.1:3128");
+    CHECK(value_of(env, "no_proxy") == "localhost,127.0.0.1,::1");
+    CHECK(value_of(env, "NODE_USE_ENV_PROXY") == "1");
+    CHECK(std::ranges::count(env, "NO_PROXY", &Environment::value_type::first) == 1);
+    CHECK(value_of(env, "NO_PROXY") == "mine");
+}
+
 TEST_CASE("A sandbox for one program gets none of the host's secrets") {
     const Environment host{{"PATH", "/bin"}, {"ANTHROPIC_API_KEY", "k"}, {"NODE_PATH", "/x"}, {"LANG", "C"}};
     CHECK(compose_bare_env(host) == Environment{{"PATH", "/bin"}, {"LANG", "C"}, {"HOME", "/tmp"}});

@@ -152,9 +152,9 @@ TEST_CASE("A sandbox with a network or an access that there is not is refused by
             check_refused(list_all(*db.store), what);
         }
     }
-    const Altered alone(set_rest("sandboxes", "network", "2") +
+    const Altered alone(set_rest("sandboxes", "network", "3") +
                         "; UPDATE sandboxes SET conversation_id = NULL");
-    check_refused(test::load_start(*alone.store), "the key 1 in sandboxes has a network of 2");
+    check_refused(test::load_start(*alone.store), "the key 1 in sandboxes has a network of 3");
 }
 
 TEST_CASE("A member of rest with a value that no server writes is refused by the row's key") {
@@ -221,7 +221,7 @@ TEST_CASE("A text that is no JSON, is too deep or too long, and a rest that is n
 }
 
 TEST_CASE("A row that the helper refuses is refused as by the server itself, which goes on") {
-    const Altered db(set_rest("sandboxes", "network", "2"));
+    const Altered db(set_rest("sandboxes", "network", "3"));
     test::FakeClock clock;
     test::FakeTimers timers(clock);
     test::ListReading helper;
@@ -230,12 +230,12 @@ TEST_CASE("A row that the helper refuses is refused as by the server itself, whi
     db.store->list({}, [&](base::Result<ConversationList> listed) { answer = std::move(listed); });
     helper.answer_all();
     REQUIRE(answer);
-    check_refused(*answer, "the row with the key 1 in sandboxes has a network of 2");
+    check_refused(*answer, "the row with the key 1 in sandboxes has a network of 3");
     CHECK(db.store->usable());
 }
 
 TEST_CASE("A row that no server wrote stops no write of others") {
-    const Altered db(set_rest("sandboxes", "network", "2"));
+    const Altered db(set_rest("sandboxes", "network", "3"));
     REQUIRE_FALSE(test::find_sandbox(*db.store, "box"));
     CHECK(db.store->usable());
     sandbox::Record other;

@@ -157,7 +157,7 @@ TEST_CASE("A sandbox with the host's network is not asked for ports") {
     settings.allow_host_network = true;
     House house(with, settings);
     conversation::CreateRequest request;
-    request.network = sandbox::NetworkMode::host;
+    request.network.mode = sandbox::NetworkMode::host;
     REQUIRE(house.create(std::move(request)).has_value());
     CHECK_FALSE(house.world.processes.begin()->second->on_ports);
 }

@@ -303,7 +303,7 @@ TEST_CASE("A sandbox with the host's network has no number, one without a conver
     PreviewPorts& ports = house.conversations->preview_ports();
     ports.enable(doors, {});
     conversation::CreateRequest request;
-    request.network = sandbox::NetworkMode::host;
+    request.network.mode = sandbox::NetworkMode::host;
     const auto made = house.create(std::move(request));
     REQUIRE(made.has_value());
     CHECK(ports.url(made->record.sandbox_id).empty());

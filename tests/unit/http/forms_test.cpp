@@ -89,7 +89,7 @@ TEST_CASE("a create request is read whole") {
     CHECK(request->env == atl::sandbox::Environment{{"A", "1"}});
     CHECK(request->limits.memory_mb == 64);
     CHECK(request->limits.cpu_percent == atl::sandbox::Limits().cpu_percent);
-    CHECK(request->network == atl::sandbox::NetworkMode::host);
+    CHECK(request->network.mode == atl::sandbox::NetworkMode::host);
     CHECK(request->idle_seconds == 0U);
     CHECK(request->ttl_seconds == 60U);
     const auto empty = read_create_form(Json::object());
@@ -97,6 +97,30 @@ TEST_CASE("a create request is read whole") {
     CHECK(empty->agent.empty());
     CHECK(empty->metadata == "{}");
     CHECK_FALSE(empty->idle_seconds);
+}
+
+TEST_CASE("a network is a word or an object") {
+    using atl::sandbox::NetworkMode;
+    const auto network = [](const char* text) {
+        return *read_patch_form(*parse_json(std::string(R"({"network":)") + text + "}")).value().network;
+    };
+    CHECK(network(R"("none")").mode == NetworkMode::none);
+    CHECK(network(R"({"mode":"host"})").mode == NetworkMode::host);
+    const auto listed = network(R"({"mode":"egress","allow":["a.example","@group"]})");
+    CHECK(listed.mode == NetworkMode::egress);
+    CHECK(listed.egress.allow == std::vector<std::string>{"a.example", "@group"});
+    CHECK(network(R"({"mode":"egress","allow":["A.Example.:443","a.example:443"]})").egress.allow ==
+          std::vector<std::string>{"a.example:443"});
+    CHECK(network(R"({"mode":"egress"})").egress.allow.empty());
+    CHECK_FALSE(read_patch_form(Json::object())->network);
+    for (const char* text :
+         {R"("egress")", R"({"allow":[]})", R"({"mode":"moon"})", R"({"mode":"none","allow":[]})",
+          R"({"mode":"egress","allow":"a"})", R"({"mode":"egress","allow":[1]})",
+          R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","allow":["127.1"]})",
+          R"({"mode":"egress","allow":[{"host":"a.example"}]})", R"({"mode":"egress","routes":[]})", "[]"}) {
+        INFO(text);
+        CHECK(read_patch_form(*parse_json(std::string(R"({"network":)") + text + "}")).has_error());
+    }
 }
 
 TEST_CASE("limits that a create request does not name are the server's defaults") {

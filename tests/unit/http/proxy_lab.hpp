@@ -85,7 +85,8 @@ class FakePreviews final : public http::Service {
             return std::make_unique<http::Response>(refuse(context, error));
         };
         http::Response response;
-        auto exchange = std::make_unique<http::Exchange>(port, std::move(host), std::move(refuse_it));
+        auto exchange = std::make_unique<http::Exchange>(
+            port, std::make_unique<http::PreviewHeads>(std::move(host)), std::move(refuse_it));
         response.relay = open.follow({k_sandbox, 5173, false, context.request.method != http::Method::head},
                                      std::move(exchange));
         co_return response;

@@ -383,4 +383,36 @@ TEST_CASE("what a request says about its connection is understood") {
     CHECK(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
 }
 
+TEST_CASE("a proxy takes CONNECT and absolute http: targets, and nothing else") {
+    constexpr ParserLimits k_of_proxy{1024, 100, TargetForms::of_proxy};
+    const auto step = GENERATE(1U, 5U, 4096U);
+    RequestParser parser(k_of_proxy);
+    const std::string_view connect = "CONNECT a.example:443 HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    CHECK(feed_all(parser, connect, step).value() == connect.size());
+    REQUIRE(parser.done());
+    CHECK(parser.request().method_text == "CONNECT");
+    CHECK(parser.request().authority == "a.example:443");
+    CHECK(parser.request().path.empty());
+    parser.reset();
+    const std::string_view absolute = "GET HTTP://a.example:80?x HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    CHECK(feed_all(parser, absolute, step).value() == absolute.size());
+    REQUIRE(parser.done());
+    CHECK(parser.request().authority == "a.example:80");
+    CHECK(parser.request().path == "/");
+    CHECK(parser.request().query == "x");
+    for (const std::string target :
+         {"GET /", "GET *", "OPTIONS *", "GET a.example:443", "GET https://a.example/", "GET http://",
+          "GET http:///x", "GET ftp://a.example/"}) {
+        INFO(target);
+        parser.reset();
+        CHECK(feed_all(parser, target + " HTTP/1.1\r\nHost: a.example\r\n\r\n", step).has_error());
+    }
+    for (const std::string field : {"Content-Length: 0", "Transfer-Encoding: chunked"}) {
+        INFO(field);
+        parser.reset();
+        CHECK(feed_all(parser, "CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n" + field + "\r\n\r\n", step)
+                  .has_error());
+    }
+}
+
 }  // namespace request_parser_test

@@ -153,8 +153,12 @@ TEST_CASE("with the host's network the net namespace is shared and the host's re
 
 TEST_CASE("only the host's network itself shares the net namespace, not a mode that there is not") {
     sandbox::LaunchSpec spec;
-    spec.network = static_cast<sandbox::NetworkMode>(2);
-    CHECK(holds(isolation::profile_arguments(merged_usr_host(), spec, k_sources), {"--unshare-net"}));
+    for (const auto mode : {sandbox::NetworkMode::egress, static_cast<sandbox::NetworkMode>(3)}) {
+        spec.network = mode;
+        const auto arguments = isolation::profile_arguments(merged_usr_host(), spec, k_sources);
+        CHECK(holds(arguments, {"--unshare-net"}));
+        CHECK_FALSE(holds(arguments, {"--ro-bind", "/run/resolv.conf", "/etc/resolv.conf"}));
+    }
 }
 
 TEST_CASE("a host without merged /usr shows its program folders as folders") {

@@ -1,0 +1,100 @@
+#include "http/api/network_form.hpp"
+
+#include "core/egress/allow_list.hpp"
+#include "core/plain/egress_limits.hpp"
+
+namespace atl::http {
+namespace {
+
+constexpr std::size_t k_max_mode_bytes = 16;
+
+/// The rules in normal form. Who sets them does not matter for their form.
+std::vector<std::string> read_rules(ObjectReader& network) {
+    const Json* const value = network.any("allow");
+    if (value == nullptr)
+        return {};
+    const auto list = egress::AllowList::from_json(*value, egress::SetBy::operator_key);
+    if (list.has_error()) {
+        network.fail(list.error());
+        return {};
+    }
+    return list->texts();
+}
+
+}  // namespace
+
+std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader) {
+    const Json* const value = reader.any("network");
+    if (value == nullptr)
+        return std::nullopt;
+    sandbox::NetworkSettings settings;
+    if (value->is_string()) {
+        const auto mode = sandbox::parse_network(value->get_ref<const std::string&>());
+        if (!mode || *mode == sandbox::NetworkMode::egress)
+            reader.fail("network",
+                        "\"none\", \"host\", or an object such as {\"mode\": \"egress\", \"allow\": "
+                        "[\"api.example.com\"]}");
+        settings.mode = mode.value_or(settings.mode);
+        return settings;
+    }
+    if (!value->is_object()) {
+        reader.fail("network", "a string or an object");
+        return std::nullopt;
+    }
+    ObjectReader network(*value, "network.");
+    const auto word = network.string("mode", k_max_mode_bytes);
+    const auto mode = word ? sandbox::parse_network(*word) : std::nullopt;
+    if (!mode)
+        network.fail("mode", "\"none\", \"host\" or \"egress\"");
+    settings.mode = mode.value_or(settings.mode);
+    if (settings.mode == sandbox::NetworkMode::egress)
+        settings.egress.allow = read_rules(network);
+    if (auto finished = network.finish(); finished.has_error())
+        reader.fail(finished.error());
+    return settings;
+}
+
+base::Result<void> claim_network(const Principal& principal, sandbox::NetworkSettings& network) {
+    if (network.mode == sandbox::NetworkMode::host && principal.user_id)
+        return base::Error(base::Errc::network_not_allowed, "Network \"host\" is for keys without a user.");
+    network.egress.user_id = principal.user_id.value_or("");
+    return {};
+}
+
+void write_network(base::JsonWriter& json, const sandbox::NetworkSettings& network) {
+    if (network.mode != sandbox::NetworkMode::egress) {
+        json.string(to_string(network.mode));
+        return;
+    }
+    json.begin_object();
+    json.key("mode").string(to_string(network.mode));
+    json.key("allow").begin_array();
+    for (const std::string& rule : network.egress.allow)
+        json.string(rule);
+    json.end_array().end_object();
+}
+
+void add_network_schemas(Schema& out) {
+    out["NetworkMode"] =
+        described(one_of({"none", "host", "egress"}),
+                  "none: no network. host: the host's. egress: a proxy of the server's as the "
+                  "one way out, to the hosts of a list. The last two where the server and the "
+                  "key allow them.");
+    Schema rules = list_of(text_up_to(base::k_max_egress_rule_bytes));
+    rules["maxItems"] = base::k_max_egress_rules;
+    Schema settings = object(
+        Members::optional,
+        {{"mode", "The mode; a change counts from the next start of the sandbox on.", ref("NetworkMode")},
+         {"allow",
+          "With egress, the hosts that it reaches: HOST, HOST:PORT, HOST:PORT/tcp for bytes that are no "
+          "TLS, or @GROUP; *.HOST for all names below. Ports 80 and 443 unless one is named. A change "
+          "counts at once, and cuts what is open against it.",
+          std::move(rules)}},
+        {"mode"});
+    out["Network"] =
+        described(any_of_these({one_of({"none", "host"}), std::move(settings)}),
+                  "The network of a sandbox, set as a whole: a mode that needs nothing else, or an "
+                  "object.");
+}
+
+}  // namespace atl::http

@@ -1,0 +1,159 @@
+#include "http/egress/egress_adapters.hpp"
+
+#include <ifaddrs.h>
+
+#include <cstring>
+#include <utility>
+
+#include "core/plain/egress_limits.hpp"
+#include "http/egress/client_hello.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+static_assert(k_max_client_hello_bytes <= base::k_max_egress_opening_bytes);
+static_assert(Resolver::k_max_addresses <= base::k_max_egress_addresses);
+
+/// The addresses of this host's interfaces now (getifaddrs(3)).
+EgressAddresses addresses_of_host() {
+    EgressAddresses own;
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0)
+        return own;
+    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
+    for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
+        const int family = at->ifa_addr == nullptr ? AF_UNSPEC : at->ifa_addr->sa_family;
+        if (family != AF_INET && family != AF_INET6)
+            continue;
+        sockaddr_storage address{};
+        std::memcpy(&address, at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+        if (const auto known = address_of(address))
+            own.push_back(*known);
+    }
+    return own;
+}
+
+base::Result<egress::AllowList> list_of_settings(const sandbox::EgressSettings& settings) {
+    return egress::AllowList::parse(
+        settings.allow, settings.user_id.empty() ? egress::SetBy::operator_key : egress::SetBy::user_key);
+}
+
+class CeilingRules final : public EgressRules {
+  public:
+    CeilingRules(const egress::Ceilings& ceilings, egress::AllowList list)
+        : ceilings_(ceilings), list_(std::move(list)) {}
+
+    base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const override {
+        const auto endpoint = egress::parse_endpoint(authority, default_port);
+        if (!endpoint)
+            return Error(Errc::invalid_request,
+                         "This is no host with a port that the proxy of a sandbox knows: write a name, or an "
+                         "address in its usual form.");
+        const egress::Verdict verdict = ceilings_.judge(list_, *endpoint);
+        if (!verdict.grant)
+            return Error(Errc::network_not_allowed, verdict.why);
+        return EgressGrant{endpoint->host.name, endpoint->port, endpoint->host.address,
+                           verdict.grant->bytes == egress::Bytes::any,
+                           verdict.grant->reach == egress::Reach::ranges};
+    }
+
+    bool may_dial(const EgressGrant& grant, const IpAddress& address) const override {
+        const EgressAddresses own = addresses_of_host();
+        return !ceilings_.refusal(address, grant.port, reach_of(grant), own);
+    }
+
+    bool holds(const EgressGrant& grant) const override {
+        const egress::Verdict now = ceilings_.judge(list_, {{grant.host, grant.address}, grant.port});
+        const egress::Grant before{grant.any_bytes ? egress::Bytes::any : egress::Bytes::tls,
+                                   reach_of(grant)};
+        return now.grant && now.grant->holds(before);
+    }
+
+  private:
+    static egress::Reach reach_of(const EgressGrant& grant) {
+        return grant.beyond_public ? egress::Reach::ranges : egress::Reach::public_only;
+    }
+
+    const egress::Ceilings& ceilings_;
+    const egress::AllowList list_;
+};
+
+class HelloOpeningReader final : public EgressOpeningReader {
+  public:
+    EgressOpening read(std::string_view input) override {
+        using Found = ClientHelloReader::Found;
+        switch (reader_.read(input)) {
+            case Found::more:
+                return EgressOpening::more;
+            case Found::name:
+                return EgressOpening::name;
+            case Found::no_name:
+                return EgressOpening::no_name;
+            case Found::request:
+                return EgressOpening::request;
+            case Found::invalid:
+            case Found::other:
+                break;
+        }
+        return EgressOpening::other;
+    }
+    const std::string& server_name() const override { return reader_.server_name(); }
+
+  private:
+    ClientHelloReader reader_;
+};
+
+base::Result<EgressAddresses> answer_of(const Resolution& resolution) {
+    switch (resolution.status) {
+        case Resolution::Status::found:
+            return resolution.addresses;
+        case Resolution::Status::timed_out:
+            return Error(Errc::deadline_exceeded, "no name server answered in time");
+        case Resolution::Status::server_failed:
+            return Error(Errc::upstream_failed, "no name server gave an answer");
+        case Resolution::Status::no_addresses:
+        case Resolution::Status::not_a_name:
+            break;
+    }
+    return Error(Errc::upstream_failed, "the name has no address");
+}
+
+}  // namespace
+
+base::Result<void> CeilingPolicy::check(const sandbox::EgressSettings& settings) const {
+    const auto list = list_of_settings(settings);
+    if (list.has_error())
+        return list.error();
+    return ceilings_.check(*list);
+}
+
+std::unique_ptr<const EgressRules> CeilingPolicy::rules(const sandbox::EgressSettings& settings) const {
+    auto list = list_of_settings(settings);
+    return std::make_unique<CeilingRules>(ceilings_, list ? std::move(*list) : egress::AllowList());
+}
+
+EgressLookUp EgressLookUps::look_up() {
+    return [this](const std::string&, const std::string& host, Done done) { ask(host, std::move(done)); };
+}
+
+void EgressLookUps::ask(const std::string& host, Done done) {
+    const auto at = asked_.insert(asked_.end(), Asked{std::move(done)});
+    at->query = resolver_.start(host, {}, base::k_egress_look_up_time, [this, at] { finish(at); });
+    if (at->query->answer())
+        finish(at);
+}
+
+void EgressLookUps::finish(std::list<Asked>::iterator at) {
+    const Asked asked = std::move(*at);
+    asked_.erase(at);
+    asked.done(answer_of(*asked.query->answer()));
+}
+
+std::unique_ptr<EgressOpeningReader> make_hello_reader() {
+    return std::make_unique<HelloOpeningReader>();
+}
+
+}  // namespace atl::http

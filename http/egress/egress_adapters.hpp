@@ -1,0 +1,52 @@
+// The parts of egress_parts.hpp as a server has them: rules by the operator's ceilings, look-ups by the
+// resolver, and the reader of ClientHellos. Nothing is decided here.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+
+#include "core/egress/ceilings.hpp"
+#include "http/egress/egress_parts.hpp"
+#include "http/egress/resolver.hpp"
+
+namespace atl::http {
+
+class CeilingPolicy final : public EgressPolicy {
+  public:
+    /// `ceilings` must outlive it and its rules.
+    explicit CeilingPolicy(const egress::Ceilings& ceilings) : ceilings_(ceilings) {}
+    base::Result<void> check(const sandbox::EgressSettings& settings) const override;
+    std::unique_ptr<const EgressRules> rules(const sandbox::EgressSettings& settings) const override;
+
+  private:
+    const egress::Ceilings& ceilings_;
+};
+
+/// Look-ups that are under way. Destroying it drops them, without an answer.
+class EgressLookUps {
+  public:
+    /// `resolver` must outlive it.
+    explicit EgressLookUps(Resolver& resolver) : resolver_(resolver) {}
+    EgressLookUps(const EgressLookUps&) = delete;
+    EgressLookUps& operator=(const EgressLookUps&) = delete;
+
+    /// Refers to this.
+    EgressLookUp look_up();
+
+  private:
+    using Done = std::function<void(base::Result<EgressAddresses>)>;
+    struct Asked {
+        Done done;
+        std::unique_ptr<Resolver::Query> query{};
+    };
+    void ask(const std::string& host, Done done);
+    void finish(std::list<Asked>::iterator at);
+
+    Resolver& resolver_;
+    std::list<Asked> asked_;
+};
+
+std::unique_ptr<EgressOpeningReader> make_hello_reader();
+
+}  // namespace atl::http

@@ -1,0 +1,140 @@
+#include "http/egress/egress_door.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/plain/egress_limits.hpp"
+#include "http/server/problem.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr std::uint16_t k_default_port = 80;  // of an http: address
+constexpr std::chrono::seconds k_egress_retry_after{1};
+
+// The error of a part, about this target.
+Error about(const EgressGrant& grant, const Error& error) {
+    return Error(error.code(), egress_authority(grant, 0) + ": " + error.detail());
+}
+
+}  // namespace
+
+EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings)
+    : sandbox_id_(std::move(sandbox_id)),
+      parts_(std::move(parts)),
+      rules_(parts_.policy.rules(settings)),
+      connections_(base::k_egress_connections_of_sandbox),
+      handler_([this](RequestContext& context) { return async_answer(context); }) {}
+
+EgressDoor::~EgressDoor() = default;
+
+std::shared_ptr<const Services> EgressDoor::services() {
+    return {shared_from_this(), &services_};
+}
+
+// Nothing is resumed from inside cut_at(): entries stay where they are.
+void EgressDoor::change(const sandbox::EgressSettings& settings) {
+    rules_ = parts_.policy.rules(settings);
+    for (const Open& flow : flows_) {
+        if (!rules_->holds(flow.grant))
+            flow.client->cut_at(flow.client->now());
+    }
+}
+
+std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connection& client) {
+    const auto place = flows_.insert(flows_.end(), {grant, &client});
+    // The session that runs the flow keeps this.
+    return {this, [this, place](const void*) { flows_.erase(place); }};
+}
+
+base::Result<CountLimiter::Lease> EgressDoor::connect(const PeerAddress&) {
+    auto lease = connections_.take(0);
+    if (!lease)
+        return Error(Errc::capacity,
+                     "This sandbox has the " + std::to_string(base::k_egress_connections_of_sandbox) +
+                         " connections to its proxy that it may have.",
+                     k_egress_retry_after);
+    return std::move(*lease);
+}
+
+Decision EgressDoor::admit(RequestContext& context, const Arrival&) {
+    Decision decision;
+    // It would show what the proxy has added (RFC 9110 section 9.3.8).
+    if (context.request.method_text == "TRACE") {
+        decision.refusal =
+            refuse(context, Error(Errc::method_not_allowed, "This proxy does not pass TRACE on."));
+        return decision;
+    }
+    decision.handler = &handler_;
+    decision.body = BodyKind::stream;
+    return decision;
+}
+
+Response EgressDoor::refuse(const RequestContext&, const Error& error) {
+    Response response;
+    response.status = status_of(error.code());
+    response.problem_code = base::code_name(error.code());
+    response.content_type = "text/plain";
+    response.body = std::string(error_detail(error)) + '\n';
+    return response;
+}
+
+base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
+                                                                      const EgressGrant& grant) {
+    EgressAddresses found;
+    if (grant.address) {
+        found.push_back(*grant.address);
+    } else {
+        const auto ask = [&](std::function<void(base::Result<EgressAddresses>)> done) {
+            parts_.look_up(sandbox_id_, grant.host, std::move(done));
+        };
+        auto answer = co_await context.async_reply<EgressAddresses>(ask);
+        if (answer.has_error())
+            co_return about(grant, answer.error());
+        found = std::move(*answer);
+    }
+    std::erase_if(found, [&](const IpAddress& address) { return !rules_->may_dial(grant, address); });
+    if (found.empty())
+        co_return Error(Errc::network_not_allowed,
+                        egress_authority(grant, 0) +
+                            " has no public address: the operator allows others with --egress-private.");
+    found.resize(std::min(found.size(), base::k_max_egress_addresses));
+    co_return found;
+}
+
+base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
+    const bool is_connect = context.request.method_text == "CONNECT";
+    const auto grant =
+        rules_->check(context.request.authority, is_connect ? std::uint16_t{0} : k_default_port);
+    if (grant.has_error())
+        co_return grant.error();
+    const EgressGrant target = *grant;
+    auto addresses = co_await async_addresses(context, target);
+    if (addresses.has_error())
+        co_return addresses.error();
+    const auto dial = [&](EgressDialDone done) {
+        parts_.dial(std::move(*addresses), target.port, std::move(done));
+    };
+    auto stream = co_await context.async_reply<std::unique_ptr<ByteStream>>(dial);
+    if (stream.has_error())
+        co_return about(target, stream.error());
+    // The rules may have changed meanwhile.
+    if (!rules_->holds(target))
+        co_return Error(Errc::network_not_allowed,
+                        egress_authority(target, 0) + " is no longer in the sandbox's list of hosts.");
+    auto enlist_it = [this, target](Connection& client) { return enlist(target, client); };
+    auto refuse_it = [this, &context](const Error& error) {
+        return std::make_unique<Response>(refuse(context, error));
+    };
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader};
+    Response response;
+    response.payer = base::ShareHolder::preview(sandbox_id_);
+    response.relay = std::make_unique<EgressFlow>(is_connect ? EgressForm::connect : EgressForm::absolute,
+                                                  target, std::move(*stream), std::move(ports));
+    co_return response;
+}
+
+}  // namespace atl::http

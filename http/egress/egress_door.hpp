@@ -1,0 +1,56 @@
+// The proxy of one sandbox: a service whose listener lies inside, and says who asks. It takes CONNECT and
+// requests with absolute http: targets. The rules are asked before a name is looked up, and the address that
+// was checked is the one that is connected. A program inside gets a refusal as one line of text, with the
+// host and the missing rule. Not here: bytes (egress_flow.hpp), the grammar of rules.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+
+#include "http/access/count_limiter.hpp"
+#include "http/egress/egress_flow.hpp"
+#include "http/egress/egress_parts.hpp"
+#include "http/server/service.hpp"
+#include "http/server/services.hpp"
+
+namespace atl::http {
+
+class EgressDoor final : public Service, public std::enable_shared_from_this<EgressDoor> {
+  public:
+    EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings);
+    ~EgressDoor() override;
+
+    /// The services of the listener, which live as long as this.
+    std::shared_ptr<const Services> services();
+    /// From now on these settings count; what is open and not granted by them is cut.
+    void change(const sandbox::EgressSettings& settings);
+    /// Requests that are under way.
+    std::size_t open() const noexcept { return flows_.size(); }
+
+    TargetForms targets() const noexcept override { return TargetForms::of_proxy; }
+    base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
+    Decision admit(RequestContext& context, const Arrival& arrival) override;
+    Response refuse(const RequestContext& context, const base::Error& error) override;
+
+  private:
+    struct Open {
+        EgressGrant grant;
+        Connection* client;
+    };
+
+    base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
+                                                              const EgressGrant& grant);
+    std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
+
+    const std::string sandbox_id_;
+    const EgressParts parts_;
+    std::unique_ptr<const EgressRules> rules_;
+    CountLimiter connections_;
+    std::list<Open> flows_;
+    const Services services_{*this};
+    const Handler handler_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,54 @@
+// One request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose bytes
+// pass if they begin as they should, or a request with an absolute target. Invariants: no byte of a tunnel
+// reaches the upstream before the first of them are known to be TLS for the granted name, unless the rule
+// takes any bytes; Host is the granted name. Not here: rules, look-ups, connections (egress_door.hpp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "http/egress/egress_parts.hpp"
+#include "http/proxy/exchange.hpp"
+#include "http/wire/connection.hpp"
+
+namespace atl::http {
+
+/// "host", "host:8080" or "[v6]:8080", as Host has it; `usual_port` is left out.
+std::string egress_authority(const EgressGrant& grant, std::uint16_t usual_port);
+
+enum class EgressForm : std::uint8_t { connect, absolute };
+
+class EgressFlow final : public Relay {
+  public:
+    /// `open` is told of the client's connection as the flow begins; what it gives lives as long as the flow.
+    /// `refuse` makes the answer to a request that got none.
+    struct Ports {
+        std::function<std::shared_ptr<const void>(Connection& client)> open;
+        Exchange::Refusal refuse;
+        std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+    };
+    EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
+    ~EgressFlow() override;
+
+    base::Task<Outcome> async_run(Connection& connection, RequestParser& request,
+                                  const ServerState& state) override;
+
+  private:
+    enum class Way : std::uint8_t { tunnel, requests, cut };
+
+    std::unique_ptr<Exchange> exchange() const;
+    base::Task<Outcome> async_connect(Connection& client, const ServerState& state);
+    base::Task<Way> async_find_way(Connection& client);
+    Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
+    base::Task<> async_serve_requests(Connection& client, const ServerState& state);
+    base::Task<bool> async_read_head(Connection& client, RequestParser& parser, const ServerState& state);
+
+    const EgressForm form_;
+    const EgressGrant grant_;
+    class Upstream;
+    std::shared_ptr<Upstream> upstream_;
+    Ports ports_;
+};
+
+}  // namespace atl::http

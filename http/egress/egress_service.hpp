@@ -1,0 +1,39 @@
+// The proxies of all sandboxes with network mode `egress`: a door for each, at the listener that its
+// sandbox's generation has. Not here: what a door does (egress_door.hpp).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/sandbox/ports.hpp"
+#include "http/egress/egress_door.hpp"
+#include "http/server/server.hpp"
+
+namespace atl::http {
+
+class EgressService final : public sandbox::Egress {
+  public:
+    /// `server` must outlive this.
+    EgressService(Server& server, EgressParts parts) : server_(server), parts_(std::move(parts)) {}
+
+    base::Result<void> check(const sandbox::EgressSettings& settings) const override {
+        return parts_.policy.check(settings);
+    }
+    void open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
+              sandbox::InnerListener listener) override;
+    void change(const std::string& sandbox_id, const sandbox::EgressSettings& settings) override;
+    void close(const std::string& sandbox_id) override;
+
+  private:
+    struct Opened {
+        std::shared_ptr<EgressDoor> door;
+        std::shared_ptr<const void> counted;  // the listener
+    };
+
+    Server& server_;
+    const EgressParts parts_;
+    std::map<std::string, Opened> doors_;  // by sandbox
+};
+
+}  // namespace atl::http

@@ -1,0 +1,168 @@
+// The proxy of a sandbox without sockets and in time that stands still: the test plays the program inside,
+// the upstream, the rules and the resolver.
+#pragma once
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/task_group.hpp"
+#include "http/egress/egress_door.hpp"
+#include "http/server/session.hpp"
+#include "tests/support/fake_world.hpp"
+#include "tests/unit/http/fake_stream.hpp"
+
+namespace atl::test {
+
+/// Grants the targets that the settings list as "host:port" or "host:port/tcp", and no address of 10.0.0.0/8.
+class FakeEgressRules final : public http::EgressRules {
+  public:
+    explicit FakeEgressRules(std::vector<std::string> allow) : allow_(std::move(allow)) {}
+    base::Result<http::EgressGrant> check(std::string_view authority,
+                                          std::uint16_t default_port) const override {
+        http::EgressGrant grant;
+        const auto colon = authority.rfind(':');
+        grant.host = authority.substr(0, colon);
+        grant.port = colon == authority.npos
+                         ? default_port
+                         : static_cast<std::uint16_t>(std::stoi(std::string(authority.substr(colon + 1))));
+        if (grant.port == 0)
+            return base::Error(base::Errc::invalid_request, "There is no port.");
+        grant.address = http::parse_address(grant.host);
+        const std::string rule = grant.host + ':' + std::to_string(grant.port);
+        grant.any_bytes = lists(rule + "/tcp");
+        if (!grant.any_bytes && !lists(rule))
+            return base::Error(base::Errc::network_not_allowed, rule + " is not listed.");
+        return grant;
+    }
+    bool may_dial(const http::EgressGrant&, const http::IpAddress& address) const override {
+        return address.to_string().substr(0, 3) != "10.";
+    }
+    bool holds(const http::EgressGrant& grant) const override {
+        const std::string rule = grant.host + ':' + std::to_string(grant.port);
+        return lists(rule + "/tcp") || (!grant.any_bytes && lists(rule));
+    }
+
+  private:
+    bool lists(const std::string& rule) const {
+        return std::find(allow_.begin(), allow_.end(), rule) != allow_.end();
+    }
+    std::vector<std::string> allow_;
+};
+
+class FakeEgressPolicy final : public http::EgressPolicy {
+  public:
+    base::Result<void> check(const sandbox::EgressSettings&) const override { return {}; }
+    std::unique_ptr<const http::EgressRules> rules(const sandbox::EgressSettings& settings) const override {
+        return std::make_unique<FakeEgressRules>(settings.allow);
+    }
+};
+
+/// "TLS NAME;" is a ClientHello with a name, "TLS ;" one without.
+class FakeOpeningReader final : public http::EgressOpeningReader {
+  public:
+    http::EgressOpening read(std::string_view input) override {
+        if (input.starts_with("GET /"))
+            return http::EgressOpening::request;
+        if (input.substr(0, 4) != std::string_view("TLS ").substr(0, input.size()))
+            return http::EgressOpening::other;
+        const auto end = input.find(';');
+        if (end == input.npos)
+            return http::EgressOpening::more;
+        name_ = input.substr(4, end - 4);
+        return name_.empty() ? http::EgressOpening::no_name : http::EgressOpening::name;
+    }
+    const std::string& server_name() const override { return name_; }
+
+  private:
+    std::string name_;
+};
+
+class EgressLab {
+  public:
+    explicit EgressLab(std::vector<std::string> allow)
+        : door(std::make_shared<http::EgressDoor>(
+              "box",
+              http::EgressParts{
+                  policy_,
+                  [this](const std::string& sandbox, const std::string& host, auto done) {
+                      looked_up.push_back(sandbox + ' ' + host);
+                      const auto found = names.find(host);
+                      if (found == names.end())
+                          return done(base::Error(base::Errc::upstream_failed, "no address"));
+                      done(found->second);
+                  },
+                  [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                      dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                      upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                      done(std::make_unique<FakeStream>(upstreams.back()));
+                  },
+                  [] { return std::make_unique<FakeOpeningReader>(); }},
+              sandbox::EgressSettings{std::move(allow), ""})) {}
+    ~EgressLab() {
+        for (const auto& session : sessions_)
+            session->abort();
+        run();
+    }
+    EgressLab(const EgressLab&) = delete;
+    EgressLab& operator=(const EgressLab&) = delete;
+
+    /// A program inside that has sent this.
+    std::shared_ptr<FakePeer> connect(std::string_view bytes) {
+        auto peer = std::make_shared<FakePeer>(loop_.get_executor());
+        auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
+                                                             timers_, state_.settings);
+        sessions_.push_back(std::make_shared<http::Session>(
+            state_, *door->services(), std::move(connection), http::PeerAddress{},
+            http::ListenerScope::loopback, http::CountLimiter::Lease()));
+        tasks_.spawn(async_serve(sessions_.back()));
+        run();
+        send(*peer, bytes);
+        return peer;
+    }
+    void run() {
+        loop_.restart();
+        loop_.poll();
+    }
+    void send(FakePeer& peer, std::string_view bytes) {
+        peer.send(bytes);
+        run();
+    }
+    std::string take(FakePeer& peer) {
+        run();
+        return peer.take();
+    }
+    void advance(base::Millis by) {
+        run();
+        timers_.advance(by, [this] { run(); });
+    }
+    FakePeer& upstream() { return *upstreams.back(); }
+
+  private:
+    static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
+
+    boost::asio::io_context loop_{1};
+    FakeClock clock_;
+    FakeTimers timers_{clock_};
+    FakeEgressPolicy policy_;
+
+  public:
+    std::map<std::string, http::EgressAddresses> names{
+        {"a.example", {*http::parse_address("192.0.2.1"), *http::parse_address("192.0.2.2")}},
+        {"inner.example", {*http::parse_address("10.0.0.1")}},
+        {"mixed.example", {*http::parse_address("10.0.0.1"), *http::parse_address("192.0.2.3")}}};
+    std::vector<std::string> looked_up;
+    std::vector<std::string> dialed;
+    std::vector<std::shared_ptr<FakePeer>> upstreams;
+    const std::shared_ptr<http::EgressDoor> door;
+
+  private:
+    http::ServerState state_{clock_, timers_, http::Settings{}};
+    base::TaskGroup tasks_{loop_.get_executor(), "test"};
+    std::vector<std::shared_ptr<http::Session>> sessions_;
+};
+
+}  // namespace atl::test
