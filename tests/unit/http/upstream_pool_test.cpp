@@ -6,6 +6,8 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <future>
 
 #include "tests/support/fake_world.hpp"
 
@@ -148,6 +150,22 @@ TEST_CASE("upstream pool: a preview is crowded once half of its connections serv
     const auto second = bench.pool->port({"a", 1, 3000});
     const auto other = second->connect(Reuse::no);
     CHECK(first->is_crowded());
+}
+
+TEST_CASE("upstream pool: a write waits for no dev server") {
+    Bench bench({.of_sandbox = 1, .of_all = 1});
+    const auto upstream = bench.connect("a");
+    REQUIRE(upstream.has_value());
+    // A peer that never reads has filled its socket. A write that waits for it ends once the peer is gone.
+    const std::string bytes(64 * 1024, 'x');
+    while (::send(upstream->stream->native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) {
+    }
+    boost::system::error_code error;
+    auto written = std::async(std::launch::async, [&] { upstream->stream->write_some("x", error); });
+    if (written.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
+        bench.inside.clear();
+    written.get();
+    CHECK(error == asio::error::would_block);
 }
 
 TEST_CASE("upstream pool: one that could not be made counts nothing") {
