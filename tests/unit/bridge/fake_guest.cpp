@@ -71,7 +71,7 @@ FakeGuest::FakeGuest(int backlog) {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
     REQUIRE(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-    REQUIRE(listen(listener_.get(), backlog) == 0);
+    REQUIRE(::listen(listener_.get(), backlog) == 0);
 }
 
 FakeGuest::~FakeGuest() {
