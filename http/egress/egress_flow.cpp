@@ -77,11 +77,7 @@ std::unique_ptr<Exchange> EgressFlow::exchange() const {
                                                                                  "connection too early.")));
     };
     return std::make_unique<Exchange>(
-        upstream_,
-        std::make_unique<ForwardHeads>(
-            egress_authority(grant_, k_http_port),
-            form_ == EgressForm::connect ? ForwardHeads::Client::tunnel : ForwardHeads::Client::of_any_host),
-        std::move(refuse));
+        upstream_, std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port)), std::move(refuse));
 }
 
 base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const ServerState& state) {
@@ -149,6 +145,7 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
         }
         parser.stream_body();
         const auto relay = exchange();
+        relay->end_with_upstream();
         const Outcome outcome = co_await relay->async_run(client, parser, state);
         if (outcome.instead)
             client.cut();

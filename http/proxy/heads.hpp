@@ -4,7 +4,6 @@
 // a sandbox all else passes as it is. Pure. Not here: sockets and bodies (exchange.hpp).
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -94,8 +93,6 @@ class HeadPolicy {
                                    const std::vector<HeaderField>& trailers) const = 0;
     /// For an upstream that takes no byte.
     virtual base::Error unreachable() const = 0;
-    /// Whether the client's connection ends with the upstream's, as its answers then say.
-    virtual bool ends_with_upstream() const { return false; }
     /// As ProxiedHost has them.
     virtual bool clears_site_data() const { return false; }
     virtual void on_cleared() const {}
@@ -131,12 +128,8 @@ class PreviewHeads final : public HeadPolicy {
 /// hop, and Host is the target's, whatever the request says.
 class ForwardHeads final : public HeadPolicy {
   public:
-    /// The client's connection is for requests to any host, or a tunnel to this one.
-    enum class Client : std::uint8_t { of_any_host, tunnel };
-
     /// `authority`: of Host, with its port unless that is 80.
-    explicit ForwardHeads(std::string authority, Client client = Client::of_any_host)
-        : authority_(std::move(authority)), client_(client) {}
+    explicit ForwardHeads(std::string authority) : authority_(std::move(authority)) {}
     void write_request(std::string& out, const Request& request, BodyForm body) const override;
     void write_answer(std::string& out, const ResponseParser& response, BodyForm body,
                       ClientForm client) const override;
@@ -145,11 +138,9 @@ class ForwardHeads final : public HeadPolicy {
         write_last_chunk(out, fields, trailers, {});
     }
     base::Error unreachable() const override;
-    bool ends_with_upstream() const override { return client_ == Client::tunnel; }
 
   private:
     std::string authority_;
-    Client client_;
 };
 
 /// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with
