@@ -251,7 +251,7 @@ void RunningSandbox::make_listener_later() {
     });
 }
 
-/// Whether no sandbox of this host can have a listener, rather than this one, or none for the moment.
+/// True if no sandbox of this host can have a listener, rather than this one, or none for the moment.
 bool RunningSandbox::host_forbids(const base::Error& error) const {
     if (error.code() != base::Errc::host_unsupported || has_exited(init_->fd()))
         return false;
