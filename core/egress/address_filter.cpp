@@ -21,6 +21,7 @@ constexpr std::array k_special_v4{
     SpecialV4{v4(10), 8, "private"},
     SpecialV4{v4(100, 64), 10, "carrier-grade NAT"},
     SpecialV4{v4(127), 8, "loopback"},
+    SpecialV4{v4(168, 63, 129, 16), 32, "cloud metadata"},  // of Azure, which chose a public one
     SpecialV4{v4(169, 254), 16, "link-local"},
     SpecialV4{v4(172, 16), 12, "private"},
     SpecialV4{v4(192, 0, 0), 24, "reserved"},

@@ -59,8 +59,10 @@ bool can_join_net_namespaces() noexcept {
 // did from then on would be where it belongs.
 base::Result<base::UniqueFd> socket_inside(const base::UniqueFd& pidfd, int family) {
     const base::UniqueFd own(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+    if (!own)
+        return Error(Errc::capacity, base::errno_text("opening the server's own net namespace", errno));
     static const bool s_may_return = can_join_net_namespaces();
-    if (!own || !s_may_return)
+    if (!s_may_return)
         return Error(Errc::host_unsupported, "The server may not join net namespaces, or not come back.");
     if (::setns(pidfd.get(), CLONE_NEWNET) != 0) {
         if (errno == ESRCH)

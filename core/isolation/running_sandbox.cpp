@@ -251,6 +251,13 @@ void RunningSandbox::make_listener_later() {
     });
 }
 
+/// True if no sandbox of this host can have a listener, rather than this one, or none for the moment.
+bool RunningSandbox::host_forbids(const base::Error& error) const {
+    if (error.code() != base::Errc::host_unsupported || has_exited(init_->fd()))
+        return false;
+    return socket_maker_ ? socket_maker_->could_not_join() : !lacks_helper_;
+}
+
 // Once process 1 is known, and again when the helper has sockets.
 void RunningSandbox::make_listener() {
     if (!on_listening_ || !init_ || init_gone_)
@@ -261,9 +268,7 @@ void RunningSandbox::make_listener() {
                 self->make_listener();
         });
     auto fd = listen_inside(maker(), listen_port_);
-    if (fd.has_error())
-        failures_->no_listeners =
-            failures_->no_listeners || fd.error().code() == base::Errc::host_unsupported;
+    failures_->no_listeners = fd.has_error() && (failures_->no_listeners || host_forbids(fd.error()));
     const auto tell = std::exchange(on_listening_, nullptr);
     if (fd.has_error())
         return tell(fd.error());
@@ -286,8 +291,10 @@ void RunningSandbox::await_connect(std::function<void()> ready) {
                         : base::Error(base::Errc::sandbox_gone);
         if (made)
             socket_maker_ = std::move(*made);
-        else
+        else {
             socket_program_.clear();  // connect() is refused
+            lacks_helper_ = true;
+        }
     }
     if (can_connect())
         return boost::asio::post(executor_, std::move(ready));

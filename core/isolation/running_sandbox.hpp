@@ -28,7 +28,7 @@ namespace atl::isolation {
 struct LaunchFailures {
     std::uint64_t filters_refused = 0;  // the kernel's memory for compiled filters is used up
     std::uint64_t other = 0;
-    bool no_listeners = false;  // no socket of the server could be made inside a sandbox
+    bool no_listeners = false;  // the host forbids sockets of the server inside a sandbox
 };
 
 /// The parts of a running sandbox.
@@ -86,6 +86,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     MakeInnerSocket maker();
     void make_listener();
     void make_listener_later();
+    bool host_forbids(const base::Error& error) const;
     sandbox::Exit failed_setup() const;
 
     base::Executor executor_;
@@ -105,6 +106,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     Listening on_listening_;  // until it has been told
     std::uint16_t listen_port_ = 0;
     std::filesystem::path socket_program_;
+    bool lacks_helper_ = false;                  // it could not be started
     std::unique_ptr<SocketMaker> socket_maker_;  // once somebody looked at a port, where it is needed
     base::UniqueFd sockstat_;  // of the sandbox's net namespace, which the open file keeps alive
     std::optional<base::ChildExit> bwrap_exit_;

@@ -3,6 +3,7 @@
 #include <ifaddrs.h>
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/plain/egress_limits.hpp"
@@ -17,12 +18,13 @@ using base::Error;
 static_assert(k_max_client_hello_bytes <= base::k_max_egress_opening_bytes);
 static_assert(Resolver::k_max_addresses <= base::k_max_egress_addresses);
 
-/// The addresses of this host's interfaces now (getifaddrs(3)).
-EgressAddresses addresses_of_host() {
+/// The addresses of this host's interfaces now (getifaddrs(3)); nothing where they cannot be read, as without
+/// a free descriptor.
+std::optional<EgressAddresses> addresses_of_host() {
     EgressAddresses own;
     ifaddrs* first = nullptr;
     if (::getifaddrs(&first) != 0)
-        return own;
+        return std::nullopt;
     const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
     for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
         const int family = at->ifa_addr == nullptr ? AF_UNSPEC : at->ifa_addr->sa_family;
@@ -61,8 +63,8 @@ class CeilingRules final : public EgressRules {
     }
 
     bool may_dial(const EgressGrant& grant, const IpAddress& address) const override {
-        const EgressAddresses own = addresses_of_host();
-        return !ceilings_.refusal(address, grant.port, reach_of(grant), own);
+        const auto own = addresses_of_host();
+        return own && !ceilings_.refusal(address, grant.port, reach_of(grant), *own);
     }
 
     bool holds(const EgressGrant& grant) const override {

@@ -59,9 +59,11 @@ class Dialing final : public std::enable_shared_from_this<Dialing> {
             late->close();
         });
         // An error of open() comes again, from the loop.
-        socket_->async_connect(to, [self](const boost::system::error_code& failure) {
+        socket_->async_connect(to, [self, to](const boost::system::error_code& failure) {
             self->timers_.cancel(std::exchange(self->attempt_timer_, 0));
-            if (failure || !self->socket_->is_open())
+            boost::system::error_code unknown;
+            // The peer is the address that was checked (getpeername(2)).
+            if (failure || !self->socket_->is_open() || self->socket_->remote_endpoint(unknown) != to)
                 return self->try_next();
             self->end(std::make_unique<SocketStream>(std::move(*self->socket_)));
         });

@@ -35,6 +35,7 @@ class EgressFlow::Upstream final : public UpstreamPort {
     void keep(std::unique_ptr<ByteStream> stream) override { stream_ = std::move(stream); }
     bool is_crowded() const override { return false; }
     std::unique_ptr<ByteStream> take() { return std::move(stream_); }
+    bool is_open() const noexcept { return stream_ != nullptr; }
 
   private:
     std::unique_ptr<ByteStream> stream_;
@@ -85,17 +86,18 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
         co_return closed(200);
     const Way way = co_await async_find_way(client);
     client.clear_deadline();
+    Outcome outcome = closed(200);
     if (way == Way::cut) {
         client.cut();
     } else if (way == Way::requests) {
-        co_await async_serve_requests(client, state);
+        outcome.after = co_await async_serve_requests(client, state);
     } else {
         const auto upstream = std::make_shared<Connection>(upstream_->take(), client);
         const std::function<void(Traffic)> nobody;
         co_await async_tunnel(client, *upstream, state, base::k_relay_stuck_time, nobody);
         upstream->close();
     }
-    co_return closed(200);
+    co_return outcome;
 }
 
 base::Task<EgressFlow::Way> EgressFlow::async_find_way(Connection& client) {
@@ -131,7 +133,7 @@ EgressFlow::Way EgressFlow::way_of(EgressOpening opening, const EgressOpeningRea
 
 // Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host
 // could name another site than the one that is granted.
-base::Task<> EgressFlow::async_serve_requests(Connection& client, const ServerState& state) {
+base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, const ServerState& state) {
     RequestParser parser({state.settings.max_header_bytes, 0});
     client.use_buffer(BufferSize::small);
     for (;;) {
@@ -139,19 +141,22 @@ base::Task<> EgressFlow::async_serve_requests(Connection& client, const ServerSt
         const bool is_there = co_await async_read_head(client, parser, state);
         if (!is_there) {
             client.cut();
-            co_return;
+            co_return After::close;
         }
         parser.stream_body();
         const auto relay = exchange();
+        relay->end_with_upstream();
         const Outcome outcome = co_await relay->async_run(client, parser, state);
         if (outcome.instead)
             client.cut();
         if (outcome.instead || outcome.after != After::again)
-            co_return;
+            co_return outcome.instead ? After::close : outcome.after;
+        if (!upstream_->is_open())
+            co_return After::close;
     }
 }
 
-// False: the connection ended, or what came is no request.
+// False: the connection ended, or what came is no request that passes.
 base::Task<bool> EgressFlow::async_read_head(Connection& client, RequestParser& parser,
                                              const ServerState& state) {
     client.set_deadline(state.settings.idle_deadline);
@@ -170,7 +175,9 @@ base::Task<bool> EgressFlow::async_read_head(Connection& client, RequestParser& 
             co_return false;
     }
     client.clear_deadline();
-    co_return true;
+    const std::string_view method = parser.request().method_text;
+    // CONNECT would make a tunnel of the upstream's connection, whose requests nobody reads.
+    co_return method != "TRACE" && method != "CONNECT";
 }
 
 }  // namespace atl::http

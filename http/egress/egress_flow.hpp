@@ -41,7 +41,7 @@ class EgressFlow final : public Relay {
     base::Task<Outcome> async_connect(Connection& client, const ServerState& state);
     base::Task<Way> async_find_way(Connection& client);
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
-    base::Task<> async_serve_requests(Connection& client, const ServerState& state);
+    base::Task<After> async_serve_requests(Connection& client, const ServerState& state);
     base::Task<bool> async_read_head(Connection& client, RequestParser& parser, const ServerState& state);
 
     const EgressForm form_;

@@ -310,7 +310,8 @@ void Exchange::begin_answer() {
             Error(Errc::upstream_failed,
                   "What answers inside the sandbox speaks another protocol, which nobody asked for."));
     answer_form_ = {};
-    keep_alive_ = request_->wants_keep_alive() && !state_->stopping;
+    keep_alive_ =
+        request_->wants_keep_alive() && !state_->stopping && (answer_.keeps_alive() || !ends_with_upstream_);
     switch (answer_.body_end()) {
         case BodyEnd::none:
             if (status_ >= 200 && status_ != 204)

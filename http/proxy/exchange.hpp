@@ -49,6 +49,8 @@ class Exchange final : public Relay {
     bool is_waiting() const noexcept { return reached_ && is_unanswered(); }
     /// The client gets `error` unless an answer has begun. Resumes nothing from inside the call.
     void refuse_waiting(base::Error error);
+    /// From now on the client's connection ends with the upstream's, and answers say so.
+    void end_with_upstream() noexcept { ends_with_upstream_ = true; }
 
   private:
     // Bytes on their way, of which the first `sent` are gone.
@@ -137,6 +139,7 @@ class Exchange final : public Relay {
     std::size_t moved_of_client_ = 0;                 // bytes since then
     std::optional<Ending> ending_;
     base::Error error_;
+    bool ends_with_upstream_ = false;
 };
 
 }  // namespace atl::http

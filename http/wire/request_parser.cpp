@@ -292,7 +292,9 @@ class RequestParser::Sink {
         if (request.authority.empty())
             return refuse(ec, "The request target needs a host.");
         const auto end = std::min(text.find('?'), text.size());
-        split_path(end == 0 ? "/" : text.substr(0, end), text.substr(end));
+        // RFC 9112 section 3.2.4: OPTIONS without a path is for the server as a whole.
+        const std::string_view without_path = text.empty() && request.method == Method::options ? "*" : "/";
+        split_path(end == 0 ? without_path : text.substr(0, end), text.substr(end));
     }
 
     // True if `text` began with `scheme`: then that and the authority are gone from it.

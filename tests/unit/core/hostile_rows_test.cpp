@@ -39,7 +39,8 @@ struct Altered {
         sandbox::Record box;
         box.id = "box";
         box.conversation_id = "talk";
-        box.network = sandbox::NetworkMode::host;
+        box.network = sandbox::NetworkMode::egress;
+        box.egress = {{"a.example", "@npm"}, "ann"};
         box.preview.access = sandbox::PreviewAccess::token_bearers;
         auto made = SqliteStore::open(file);
         REQUIRE(made);
@@ -86,11 +87,27 @@ TEST_CASE("The last value of each enum is read as it was put") {
     REQUIRE(stored);
     CHECK((*stored)->record.status == Status::error);
     CHECK((*stored)->record.reason == PauseReason::server_restart);
-    CHECK((*stored)->sandbox.network == sandbox::NetworkMode::host);
+    CHECK((*stored)->sandbox.network == sandbox::NetworkMode::egress);
     CHECK((*stored)->sandbox.preview.access == sandbox::PreviewAccess::token_bearers);
     const auto state = test::load_start(*db.store);
     REQUIRE(state);
     CHECK(state->by_status[Status::error] == 1);
+}
+
+TEST_CASE("A list of hosts comes back with the user whose key set it; a row of an older server has none") {
+    const Altered db("");
+    const auto stored = test::load(*db.store, "talk");
+    REQUIRE(stored);
+    CHECK((*stored)->sandbox.egress.allow == std::vector<std::string>{"a.example", "@npm"});
+    CHECK((*stored)->sandbox.egress.user_id == "ann");
+    const Altered older(
+        "UPDATE sandboxes SET rest = json_set(json_remove(rest, '$.egressAllow', '$.egressUserId'), "
+        "'$.network', 0)");
+    const auto of_older = test::load(*older.store, "talk");
+    REQUIRE(of_older);
+    CHECK((*of_older)->sandbox.network == sandbox::NetworkMode::none);
+    CHECK((*of_older)->sandbox.egress.allow.empty());
+    CHECK((*of_older)->sandbox.egress.user_id.empty());
 }
 
 TEST_CASE("A conversation with a status that there is not is refused by its key, at the start and later") {
@@ -144,7 +161,7 @@ TEST_CASE("A column of another type is refused by the row's key, in a table that
 
 TEST_CASE("A sandbox with a network or an access that there is not is refused by its key") {
     for (const std::string member : {"network", "previewAccess"}) {
-        for (const std::string value : {"2", "-1", "256", "4294967296"}) {
+        for (const std::string value : {"3", "-1", "256", "4294967296"}) {
             const Altered db(set_rest("sandboxes", member, value));
             const std::string what = "the row with the key 1 in sandboxes has a " + member + " of " + value;
             check_refused(test::load(*db.store, "talk"), what);

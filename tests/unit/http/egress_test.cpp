@@ -188,6 +188,66 @@ TEST_CASE("Requests in a tunnel to port 80 are read as any others") {
     CHECK(inside->was_reset());
 }
 
+TEST_CASE("A WebSocket passes, by an absolute target and in a tunnel to port 80") {
+    EgressLab lab({"a.example:80"});
+    constexpr std::string_view k_fields =
+        " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    for (const std::string& start :
+         {std::string("GET http://a.example/ws"), connect_to("a.example:80") + "GET /ws"}) {
+        INFO(start);
+        const auto inside = lab.connect(start + std::string(k_fields));
+        const std::string asked = lab.take(lab.upstream());
+        CHECK(asked.starts_with("GET /ws HTTP/1.1\r\nHost: a.example\r\n"));
+        CHECK(holds(asked, "Upgrade: websocket\r\n"));
+        lab.send(lab.upstream(),
+                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+                 "Upgrade: websocket\r\n\r\ndown");
+        const std::string answer = lab.take(*inside);
+        CHECK(holds(answer, "HTTP/1.1 101 "));
+        CHECK(answer.ends_with("\r\n\r\ndown"));
+        lab.send(*inside, "up");
+        CHECK(lab.take(lab.upstream()) == "up");
+    }
+    // A rule that is taken back cuts both.
+    CHECK(lab.door->open() == 2);
+    lab.door->change({{}, ""});
+    lab.advance(base::Millis(1));
+    CHECK(lab.door->open() == 0);
+}
+
+TEST_CASE("A tunnel to port 80 passes no TRACE and no CONNECT on") {
+    EgressLab lab({"a.example:80"});
+    for (const char* method : {"TRACE", "CONNECT", "GET"}) {
+        INFO(method);
+        const auto inside = lab.connect(connect_to("a.example:80") + "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+        lab.take(lab.upstream());
+        lab.send(lab.upstream(), k_answer);
+        lab.send(*inside, std::string(method) + " /2 HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        const bool passes = std::string_view(method) == "GET";  // the control
+        CHECK(lab.take(lab.upstream()).empty() != passes);
+        CHECK(inside->was_reset() != passes);
+    }
+}
+
+TEST_CASE("A tunnel to port 80 ends with the connection of its upstream, and the answer says so") {
+    EgressLab lab({"a.example:80"});
+    const auto inside = lab.connect(connect_to("a.example:80") + "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab.take(lab.upstream());
+    lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+    const std::string answer = lab.take(*inside);
+    CHECK(holds(answer, "Connection: close\r\n"));
+    CHECK(answer.ends_with("\r\n\r\nhi"));
+    CHECK(inside->input_ended());
+    CHECK_FALSE(inside->was_reset());
+
+    // A connection to the proxy itself goes on: its next request may be for another host.
+    const auto proxied = lab.connect("GET http://a.example/ HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab.take(lab.upstream());
+    lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+    CHECK_FALSE(holds(lab.take(*proxied), "Connection: close\r\n"));
+    CHECK_FALSE(proxied->input_ended());
+}
+
 TEST_CASE("A rule that is taken back ends what is open by it, and nothing else") {
     EgressLab lab({"a.example:443", "mixed.example:22/tcp", "a.example:80"});
     const auto gone = lab.connect(connect_to("a.example:443") + "TLS a.example;");

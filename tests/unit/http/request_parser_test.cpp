@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <utility>
 
 namespace request_parser_test {
 
@@ -400,6 +401,14 @@ TEST_CASE("a proxy takes CONNECT and absolute http: targets, and nothing else") 
     CHECK(parser.request().authority == "a.example:80");
     CHECK(parser.request().path == "/");
     CHECK(parser.request().query == "x");
+    for (const auto& [target, path] :
+         {std::pair("OPTIONS http://a.example", "*"), std::pair("OPTIONS http://a.example/", "/"),
+          std::pair("GET http://a.example", "/")}) {
+        INFO(target);
+        parser.reset();
+        REQUIRE(feed_all(parser, std::string(target) + " HTTP/1.1\r\nHost: x\r\n\r\n", step).has_value());
+        CHECK(parser.request().path == path);
+    }
     for (const std::string target :
          {"GET /", "GET *", "OPTIONS *", "GET a.example:443", "GET https://a.example/", "GET http://",
           "GET http:///x", "GET ftp://a.example/"}) {

@@ -150,6 +150,16 @@ TEST_CASE("socket maker: without IPv4 there is no way in, and nobody waits for o
     const auto none = lab.maker->take(AF_INET);
     REQUIRE(none.has_error());
     CHECK(none.error().code() == Errc::host_unsupported);
+    CHECK_FALSE(lab.maker->could_not_join());
+}
+
+TEST_CASE("socket maker: a helper that the kernel does not let in tells a host apart from a bad moment") {
+    const base::UniqueFd no_namespace(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    Lab lab(no_namespace);
+    REQUIRE(lab.maker);
+    REQUIRE(lab.await_ready());
+    CHECK(lab.maker->could_not_join());
+    CHECK(lab.maker->take(AF_INET).error().code() == Errc::host_unsupported);
 }
 
 TEST_CASE("socket maker: elsewhere there are sockets of both families") {

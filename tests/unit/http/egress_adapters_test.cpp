@@ -1,0 +1,48 @@
+// The rules of a sandbox as a server has them.
+#include "http/egress/egress_adapters.hpp"
+
+#include <sys/resource.h>
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace egress_adapters_test {
+
+using namespace atl;
+
+namespace {
+
+/// No further descriptor can be opened while this lives.
+class NoDescriptors {
+  public:
+    NoDescriptors() {
+        REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+        const rlimit none{0, before_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    }
+    ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+    NoDescriptors(const NoDescriptors&) = delete;
+    NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("Where the addresses of this host cannot be read, any could be one of them, and none is dialled") {
+    egress::Ceilings ceilings;
+    REQUIRE(ceilings.allow("*").has_value());
+    const http::CeilingPolicy policy(ceilings);
+    const auto rules = policy.rules({{"a.example"}, ""});
+    const auto grant = rules->check("a.example:443", 0);
+    REQUIRE(grant.has_value());
+    const auto address = *http::parse_address("1.1.1.1");
+    CHECK(rules->may_dial(*grant, address));
+    {
+        const NoDescriptors none;
+        CHECK_FALSE(rules->may_dial(*grant, address));
+    }
+    CHECK(rules->may_dial(*grant, address));
+}
+
+}  // namespace egress_adapters_test
