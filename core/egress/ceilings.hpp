@@ -73,6 +73,9 @@ class Ceilings {
     std::optional<std::string_view> refusal(const base::IpAddress& address, std::uint16_t port, Reach reach,
                                             std::span<const base::IpAddress> own) const;
 
+    /// Whether a range of --egress-private has that address and port.
+    bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
+
   private:
     struct Range {
         base::IpPrefix prefix;
@@ -84,7 +87,6 @@ class Ceilings {
     std::span<const Pattern> patterns_of(const Rule& rule) const;
     std::optional<Grant> granted(std::span<const Rule> rules, const Endpoint& endpoint) const;
     bool covers(const Pattern& pattern) const;
-    bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
     base::Result<void> check_rule(const Rule& rule, SetBy set_by) const;
 
     std::vector<Rule> allowed_;

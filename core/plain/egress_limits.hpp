@@ -20,6 +20,16 @@ inline constexpr std::chrono::milliseconds k_egress_listen_deadline{10'000};
 // name of a group.
 inline constexpr std::size_t k_max_egress_rules = 128;
 inline constexpr std::size_t k_max_egress_rule_bytes = 272;
+// The port of a sandbox's loopback at which its routes are served; the routes of one sandbox, and what one of
+// them has; the bytes of all texts of its routes together.
+inline constexpr std::uint16_t k_route_port = k_reserved_ports[1];
+inline constexpr std::size_t k_max_routes = 32;
+inline constexpr std::size_t k_max_route_headers = 16;
+inline constexpr std::size_t k_max_route_methods = 16;
+inline constexpr std::size_t k_max_route_paths = 64;
+inline constexpr std::size_t k_max_routes_bytes = 16UL * 1024;
+// A handshake with an upstream that the server verifies itself.
+inline constexpr std::chrono::milliseconds k_egress_handshake_time{10'000};
 
 // Connections of one sandbox to its proxy; and those of all sandboxes together: one part of so many of the
 // server's, so that clients of the API always find some.
