@@ -65,6 +65,10 @@ class CeilingRules final : public EgressRules {
         return !ceilings_.refusal(address, grant.port, reach_of(grant), own);
     }
 
+    bool is_opened(const IpAddress& address, std::uint16_t port) const override {
+        return ceilings_.is_opened(address, port);
+    }
+
     bool holds(const EgressGrant& grant) const override {
         const egress::Verdict now = ceilings_.judge(list_, {{grant.host, grant.address}, grant.port});
         const egress::Grant before{grant.any_bytes ? egress::Bytes::any : egress::Bytes::tls,

@@ -83,7 +83,8 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
 }
 
 base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
-                                                                      const EgressGrant& grant) {
+                                                                      const EgressGrant& grant,
+                                                                      const MayDial& may_dial) {
     EgressAddresses found;
     if (grant.address) {
         found.push_back(*grant.address);
@@ -96,13 +97,28 @@ base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestCon
             co_return about(grant, answer.error());
         found = std::move(*answer);
     }
-    std::erase_if(found, [&](const IpAddress& address) { return !rules_->may_dial(grant, address); });
+    std::erase_if(found, [&](const IpAddress& address) { return !may_dial(address); });
     if (found.empty())
         co_return Error(Errc::network_not_allowed,
                         egress_authority(grant, 0) +
                             " has no public address: the operator allows others with --egress-private.");
     found.resize(std::min(found.size(), base::k_max_egress_addresses));
     co_return found;
+}
+
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
+                                                                                const EgressGrant& target,
+                                                                                const MayDial& may_dial) {
+    auto addresses = co_await async_addresses(context, target, may_dial);
+    if (addresses.has_error())
+        co_return addresses.error();
+    const auto dial = [&](EgressDialDone done) {
+        parts_.dial(std::move(*addresses), target.port, std::move(done));
+    };
+    auto stream = co_await context.async_reply<std::unique_ptr<ByteStream>>(dial);
+    if (stream.has_error())
+        co_return about(target, stream.error());
+    co_return std::move(*stream);
 }
 
 base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
@@ -112,15 +128,10 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     if (grant.has_error())
         co_return grant.error();
     const EgressGrant target = *grant;
-    auto addresses = co_await async_addresses(context, target);
-    if (addresses.has_error())
-        co_return addresses.error();
-    const auto dial = [&](EgressDialDone done) {
-        parts_.dial(std::move(*addresses), target.port, std::move(done));
-    };
-    auto stream = co_await context.async_reply<std::unique_ptr<ByteStream>>(dial);
+    const MayDial may_dial = [&](const IpAddress& address) { return rules_->may_dial(target, address); };
+    auto stream = co_await async_connect(context, target, may_dial);
     if (stream.has_error())
-        co_return about(target, stream.error());
+        co_return stream.error();
     // The rules may have changed meanwhile.
     if (!rules_->holds(target))
         co_return Error(Errc::network_not_allowed,

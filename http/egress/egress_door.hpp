@@ -4,6 +4,7 @@
 // host and the missing rule. Not here: bytes (egress_flow.hpp), the grammar of rules.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -28,6 +29,14 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     /// Requests that are under way.
     std::size_t open() const noexcept { return flows_.size(); }
 
+    /// A connection to the first address of a target that takes it, of those that `may_dial`. Looks its name
+    /// up, unless it is a literal. Errors: network_not_allowed, where it has no such address; those of
+    /// EgressLookUp and EgressDial; shutting_down.
+    using MayDial = std::function<bool(const IpAddress& address)>;
+    base::Task<base::Result<std::unique_ptr<ByteStream>>> async_connect(RequestContext& context,
+                                                                        const EgressGrant& target,
+                                                                        const MayDial& may_dial);
+
     TargetForms targets() const noexcept override { return TargetForms::of_proxy; }
     base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
     Decision admit(RequestContext& context, const Arrival& arrival) override;
@@ -41,7 +50,8 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
-                                                              const EgressGrant& grant);
+                                                              const EgressGrant& grant,
+                                                              const MayDial& may_dial);
     std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
 
     const std::string sandbox_id_;

@@ -75,8 +75,9 @@ std::unique_ptr<Exchange> EgressFlow::exchange() const {
                                                                                : " broke HTTP, or ended its "
                                                                                  "connection too early.")));
     };
-    return std::make_unique<Exchange>(
-        upstream_, std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port)), std::move(refuse));
+    auto heads = ports_.make_heads ? ports_.make_heads()
+                                   : std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port));
+    return std::make_unique<Exchange>(upstream_, std::move(heads), std::move(refuse));
 }
 
 base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const ServerState& state) {

@@ -27,6 +27,8 @@ class EgressFlow final : public Relay {
         std::function<std::shared_ptr<const void>(Connection& client)> open;
         Exchange::Refusal refuse;
         std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+        /// For each request; empty: those of a proxy.
+        std::function<std::unique_ptr<HeadPolicy>()> make_heads{};
     };
     EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
     ~EgressFlow() override;

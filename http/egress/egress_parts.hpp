@@ -38,6 +38,8 @@ class EgressRules {
     virtual base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const = 0;
     /// Whether a connection to an address of that target may be made.
     virtual bool may_dial(const EgressGrant& grant, const IpAddress& address) const = 0;
+    /// Whether the operator names that address and port with --egress-private.
+    virtual bool is_opened(const IpAddress& address, std::uint16_t port) const = 0;
     /// Whether what these rules, or the rules before them, have granted may go on.
     virtual bool holds(const EgressGrant& grant) const = 0;
 };
@@ -60,6 +62,27 @@ using EgressLookUp = std::function<void(const std::string& sandbox_id, const std
 /// Errors: upstream_failed; deadline_exceeded.
 using EgressDialDone = std::function<void(base::Result<std::unique_ptr<ByteStream>>)>;
 using EgressDial = std::function<void(EgressAddresses addresses, std::uint16_t port, EgressDialDone done)>;
+
+/// Speaks TLS on a connected stream, towards a server with a good certificate for `name`, a host name or an
+/// address literal without brackets. `done` as of a look-up. Errors: upstream_failed; deadline_exceeded.
+using EgressSecure =
+    std::function<void(std::unique_ptr<ByteStream> stream, const std::string& name, EgressDialDone done)>;
+
+/// The secrets that routes name. `user_id`: of the key that set the route; empty: a key without a user did.
+/// `host`: of the upstream, as EgressGrant has it.
+class EgressSecrets {
+  public:
+    virtual ~EgressSecrets() = default;
+    /// Errors: invalid_field for a secret that this user does not have; secret_host, for one that is for
+    /// other hosts.
+    virtual base::Result<void> check(const std::string& name, const std::string& user_id,
+                                     const std::string& host) const = 0;
+    /// Calls `take` with the value, which is wiped after the call. Errors: those of check(), and those of
+    /// what cannot be read now.
+    virtual base::Result<void> open(const std::string& name, const std::string& user_id,
+                                    const std::string& host,
+                                    const std::function<void(std::string_view value)>& take) const = 0;
+};
 
 /// What the first bytes of a tunnel are.
 enum class EgressOpening : std::uint8_t {
@@ -84,6 +107,8 @@ struct EgressParts {
     EgressLookUp look_up;
     EgressDial dial;
     std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+    EgressSecure secure{};                   // of routes; empty: they have no https: upstreams
+    const EgressSecrets* secrets = nullptr;  // outlives all that has these parts; null: there are none
 };
 
 }  // namespace atl::http

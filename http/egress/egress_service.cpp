@@ -12,15 +12,35 @@ void EgressService::open(const std::string& sandbox_id, const sandbox::EgressSet
     doors_[sandbox_id] = {std::move(door), std::move(listener.socket.counted)};
 }
 
+void EgressService::open_routes(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
+                                const std::vector<sandbox::EgressRoute>& defaults,
+                                sandbox::InnerListener listener) {
+    const auto found = doors_.find(sandbox_id);
+    if (found == doors_.end() || found->second.routes != nullptr)
+        return;
+    Opened& opened = found->second;
+    opened.routes = std::make_shared<RouteDoor>(sandbox_id, parts_, opened.door, defaults, settings);
+    opened.routes_counted = std::move(listener.socket.counted);
+    server_.open_inner(std::move(listener.socket.fd), opened.routes->services(), std::move(listener.count));
+}
+
 void EgressService::change(const std::string& sandbox_id, const sandbox::EgressSettings& settings) {
-    if (const auto found = doors_.find(sandbox_id); found != doors_.end())
-        found->second.door->change(settings);
+    const auto found = doors_.find(sandbox_id);
+    if (found == doors_.end())
+        return;
+    found->second.door->change(settings);
+    if (found->second.routes != nullptr)
+        found->second.routes->change(settings);
 }
 
 void EgressService::close(const std::string& sandbox_id) {
     const auto closed = doors_.extract(sandbox_id);
-    if (!closed.empty())
-        server_.close_inner(*closed.mapped().door->services());
+    if (closed.empty())
+        return;
+    const Opened& opened = closed.mapped();
+    server_.close_inner(*opened.door->services());
+    if (opened.routes != nullptr)
+        server_.close_inner(*opened.routes->services());
 }
 
 }  // namespace atl::http

@@ -8,6 +8,7 @@
 
 #include "core/sandbox/ports.hpp"
 #include "http/egress/egress_door.hpp"
+#include "http/egress/route_door.hpp"
 #include "http/server/server.hpp"
 
 namespace atl::http {
@@ -18,10 +19,14 @@ class EgressService final : public sandbox::Egress {
     EgressService(Server& server, EgressParts parts) : server_(server), parts_(std::move(parts)) {}
 
     base::Result<void> check(const sandbox::EgressSettings& settings) const override {
-        return parts_.policy.check(settings);
+        auto good = parts_.policy.check(settings);
+        return good.has_error() ? good : check_routes(parts_, settings);
     }
     void open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
               sandbox::InnerListener listener) override;
+    void open_routes(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
+                     const std::vector<sandbox::EgressRoute>& defaults,
+                     sandbox::InnerListener listener) override;
     void change(const std::string& sandbox_id, const sandbox::EgressSettings& settings) override;
     void close(const std::string& sandbox_id) override;
 
@@ -29,6 +34,8 @@ class EgressService final : public sandbox::Egress {
     struct Opened {
         std::shared_ptr<EgressDoor> door;
         std::shared_ptr<const void> counted;  // the listener
+        std::shared_ptr<RouteDoor> routes{};
+        std::shared_ptr<const void> routes_counted{};
     };
 
     Server& server_;

@@ -1,6 +1,9 @@
 #include "http/proxy/exchange.hpp"
 
+#include <string.h>  // NOLINT: explicit_bzero() is not in <cstring>
+
 #include <algorithm>
+#include <utility>
 
 #include "http/proxy/tunnel.hpp"
 #include "http/server/server_state.hpp"
@@ -30,10 +33,15 @@ base::Task<Io> async_yield_exchange(Connection& connection) {
 
 void Exchange::Outbox::take(std::size_t count) {
     sent += count;
-    if (empty()) {
-        bytes.clear();
-        sent = 0;
-    }
+    if (empty())
+        drop();
+}
+
+void Exchange::Outbox::drop() {
+    if (std::exchange(is_secret, false))
+        ::explicit_bzero(bytes.data(), bytes.size());
+    bytes.clear();
+    sent = 0;
 }
 
 Exchange::Exchange(std::shared_ptr<UpstreamPort> port, std::unique_ptr<HeadPolicy> heads, Refusal refuse,
@@ -44,7 +52,9 @@ Exchange::Exchange(std::shared_ptr<UpstreamPort> port, std::unique_ptr<HeadPolic
       deadlines_(deadlines),
       answer_(base::k_max_answer_head_bytes) {}
 
-Exchange::~Exchange() = default;
+Exchange::~Exchange() {
+    to_upstream_.drop();
+}
 
 base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestParser& request,
                                                const ServerState& state) {
@@ -76,7 +86,8 @@ base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestPa
 }
 
 void Exchange::begin(const Request& request) {
-    to_upstream_ = {};
+    to_upstream_.drop();
+    to_upstream_.is_secret = heads_->has_secret();
     reached_ = upstream_deaf_ = false;
     ending_.reset();
     answer_.begin(request.method == Method::head);
@@ -130,7 +141,7 @@ base::Task<Exchange::Ending> Exchange::async_forward() {
 // Each direction: what lies here goes on before more is taken in.
 bool Exchange::pump_request() {
     if (upstream_deaf_)
-        to_upstream_ = {};
+        to_upstream_.drop();
     if (!to_upstream_.empty()) {
         const std::size_t sent = upstream_->send_some(to_upstream_.rest());
         to_upstream_.take(sent);

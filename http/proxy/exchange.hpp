@@ -55,9 +55,11 @@ class Exchange final : public Relay {
     struct Outbox {
         std::string bytes;
         std::size_t sent = 0;
+        bool is_secret = false;  // wiped once it is gone
         std::string_view rest() const { return std::string_view(bytes).substr(sent); }
         bool empty() const { return sent == bytes.size(); }
         void take(std::size_t count);
+        void drop();
     };
     enum class Ending : std::uint8_t {
         complete,  // the answer went out as a whole

@@ -41,6 +41,9 @@ class FakeEgressRules final : public http::EgressRules {
     bool may_dial(const http::EgressGrant&, const http::IpAddress& address) const override {
         return address.to_string().substr(0, 3) != "10.";
     }
+    bool is_opened(const http::IpAddress& address, std::uint16_t) const override {
+        return address.to_string().substr(0, 3) == "172";
+    }
     bool holds(const http::EgressGrant& grant) const override {
         const std::string rule = grant.host + ':' + std::to_string(grant.port);
         return lists(rule + "/tcp") || (!grant.any_bytes && lists(rule));
