@@ -41,6 +41,7 @@
 #include "core/isolation/uid_leases.hpp"
 #include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/manager.hpp"
+#include "core/secrets/secrets.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/list_reads.hpp"
 #include "core/store/log_epoch.hpp"
@@ -92,6 +93,7 @@ struct Application::Parts {
     Result<void> open_core();
     Result<void> open_logs();
     Result<void> open_database();
+    Result<void> open_secrets();
     Result<void> open_disk();
     void open_meter();
     void open_inspector();
@@ -117,6 +119,7 @@ struct Application::Parts {
     Hangups hangups;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
+    std::unique_ptr<secrets::Secrets> secrets;
     std::unique_ptr<fs_guard::Helpers> helpers;
     std::unique_ptr<store::SqliteNodeStore> node;
     std::optional<store::LogEpoch> log_epoch;
@@ -170,6 +173,8 @@ Result<void> Application::Parts::open() {
     agents = std::move(*read);
     if (auto ok = open_database(); !ok)
         return ok;
+    if (auto ok = open_secrets(); !ok)
+        return ok;
     if (auto ok = open_host(); !ok)
         return ok;
     if (auto ok = open_core(); !ok)
@@ -192,6 +197,19 @@ Result<void> Application::Parts::open_database() {
     if (!opened)
         return opened.error();
     store = std::move(*opened);
+    return {};
+}
+
+Result<void> Application::Parts::open_secrets() {
+    auto sealing_key = data.secrets_key();
+    if (!sealing_key)
+        return sealing_key.error();
+    auto opened = secrets::Secrets::open({*store, clock, config.egress}, std::move(*sealing_key),
+                                         config.user_share_percent);
+    if (!opened)
+        return opened.error();
+    secrets = std::move(*opened);
+    budgets.all.push_back(&secrets->places());
     return {};
 }
 
@@ -412,6 +430,7 @@ Result<void> Application::Parts::open_http() {
         http::Api{*conversations, budgets, std::move(system), tokens.get(), &metrics, {}});
     api->executions = executions.get();
     api->checks = checker.get();
+    api->secrets = secrets.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
     http::Settings settings = http_settings(config, max_connections);
     settings.buffers = &budgets.connections;

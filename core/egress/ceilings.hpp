@@ -72,6 +72,8 @@ class Ceilings {
     /// `own` are the addresses of this host's interfaces.
     std::optional<std::string_view> refusal(const base::IpAddress& address, std::uint16_t port, Reach reach,
                                             std::span<const base::IpAddress> own) const;
+    /// True if a range of --egress-private has the address, with whichever port.
+    bool names(const base::IpAddress& address) const noexcept;
 
     /// Whether a range of --egress-private has that address and port.
     bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
