@@ -436,7 +436,8 @@ Result<void> Application::Parts::open_http() {
     settings.buffers = &budgets.connections;
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
-    auto made = SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server}, *sandboxes);
+    auto made =
+        SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server, *secrets}, *sandboxes);
     if (!made)
         return made.error();
     egress = std::move(*made);

@@ -20,10 +20,12 @@ SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& port
     : policy_(ceilings),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
       look_ups_(resolver_),
-      service_(ports.server, http::EgressParts{policy_, look_ups_.look_up(),
-                                               http::make_egress_dial(ports.executor, ports.timers),
-                                               http::make_hello_reader,
-                                               http::make_egress_tls(ports.timers, std::move(tls))}) {}
+      secrets_(ports.secrets),
+      service_(ports.server,
+               http::EgressParts{
+                   policy_, look_ups_.look_up(), http::make_egress_dial(ports.executor, ports.timers),
+                   http::make_hello_reader, http::make_egress_tls(ports.timers, std::move(tls)), &secrets_}) {
+}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {

@@ -14,7 +14,8 @@
 namespace atl::app {
 
 /// How the server verifies upstreams that it speaks TLS to: by the issuers of this host and those of
-/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is named.
+/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is
+/// named.
 base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config);
 
 class SandboxEgress {
@@ -25,6 +26,7 @@ class SandboxEgress {
         base::Timers& timers;
         const base::Clock& clock;
         http::Server& server;
+        const secrets::Secrets& secrets;
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
     /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls().
@@ -38,6 +40,7 @@ class SandboxEgress {
     http::CeilingPolicy policy_;
     http::Resolver resolver_;
     http::EgressLookUps look_ups_;
+    http::StoredSecrets secrets_;
     http::EgressService service_;
 };
 

@@ -156,6 +156,16 @@ void EgressLookUps::finish(std::list<Asked>::iterator at) {
     asked.done(answer_of(*asked.query->answer()));
 }
 
+base::Result<void> StoredSecrets::open(const std::string& name, const std::string& user_id,
+                                       const std::string& host,
+                                       const std::function<void(std::string_view value)>& take) const {
+    const auto value = secrets_.open(name, user_id, host);
+    if (value.has_error())
+        return value.error();
+    take(value->text());
+    return {};
+}
+
 std::unique_ptr<EgressOpeningReader> make_hello_reader() {
     return std::make_unique<HelloOpeningReader>();
 }

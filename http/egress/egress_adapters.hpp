@@ -1,5 +1,5 @@
 // The parts of egress_parts.hpp as a server has them: rules by the operator's ceilings, look-ups by the
-// resolver, and the reader of ClientHellos. Nothing is decided here.
+// resolver, secrets as they are stored, and the reader of ClientHellos. Nothing is decided here.
 #pragma once
 
 #include <list>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/egress/ceilings.hpp"
+#include "core/secrets/secrets.hpp"
 #include "http/egress/egress_parts.hpp"
 #include "http/egress/resolver.hpp"
 
@@ -45,6 +46,21 @@ class EgressLookUps {
 
     Resolver& resolver_;
     std::list<Asked> asked_;
+};
+
+class StoredSecrets final : public EgressSecrets {
+  public:
+    /// `secrets` must outlive it.
+    explicit StoredSecrets(const secrets::Secrets& secrets) : secrets_(secrets) {}
+    base::Result<void> check(const std::string& name, const std::string& user_id,
+                             const std::string& host) const override {
+        return secrets_.check(name, user_id, host);
+    }
+    base::Result<void> open(const std::string& name, const std::string& user_id, const std::string& host,
+                            const std::function<void(std::string_view value)>& take) const override;
+
+  private:
+    const secrets::Secrets& secrets_;
 };
 
 std::unique_ptr<EgressOpeningReader> make_hello_reader();

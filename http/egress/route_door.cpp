@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/secrets/limits.hpp"
 #include "http/egress/egress_flow.hpp"
 #include "http/server/problem.hpp"
 
@@ -165,12 +166,11 @@ Result<RouteDoor::Asked> RouteDoor::find(const Request& request) const {
 }
 
 Result<SetFields> RouteDoor::fields_of(const Route& route) const {
-    // The values of secrets are bounded (core/secrets), and no growth is to leave a copy of one.
-    constexpr std::size_t k_most_of_a_secret = 8 * 1024;
+    // No growth is to leave a copy of a value.
     std::size_t bytes = 0;
     for (const sandbox::RouteHeader& header : route.settings.headers)
-        bytes +=
-            header.name.size() + header.value.size() + 4 + (header.secret.empty() ? 0 : k_most_of_a_secret);
+        bytes += header.name.size() + header.value.size() + 4 +
+                 (header.secret.empty() ? 0 : secrets::k_max_value_bytes);
     SetFields fields;
     fields.reserve(bytes);
     for (const sandbox::RouteHeader& header : route.settings.headers) {

@@ -90,7 +90,7 @@ class EgressLab {
         : door(std::make_shared<http::EgressDoor>(
               "box",
               http::EgressParts{
-                  policy_,
+                  policy,
                   [this](const std::string& sandbox, const std::string& host, auto done) {
                       looked_up.push_back(sandbox + ' ' + host);
                       const auto found = names.find(host);
@@ -105,7 +105,9 @@ class EgressLab {
                   },
                   [] { return std::make_unique<FakeOpeningReader>(); }},
               sandbox::EgressSettings{std::move(allow), ""})) {}
-    ~EgressLab() {
+    ~EgressLab() { end(); }
+    /// What a derived lab has for its sessions has to outlive them.
+    void end() {
         for (const auto& session : sessions_)
             session->abort();
         run();
@@ -114,13 +116,14 @@ class EgressLab {
     EgressLab& operator=(const EgressLab&) = delete;
 
     /// A program inside that has sent this.
-    std::shared_ptr<FakePeer> connect(std::string_view bytes) {
+    std::shared_ptr<FakePeer> connect(std::string_view bytes) { return connect(bytes, *door->services()); }
+    std::shared_ptr<FakePeer> connect(std::string_view bytes, const http::Services& services) {
         auto peer = std::make_shared<FakePeer>(loop_.get_executor());
         auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
                                                              timers_, state_.settings);
-        sessions_.push_back(std::make_shared<http::Session>(
-            state_, *door->services(), std::move(connection), http::PeerAddress{},
-            http::ListenerScope::loopback, http::CountLimiter::Lease()));
+        sessions_.push_back(
+            std::make_shared<http::Session>(state_, services, std::move(connection), http::PeerAddress{},
+                                            http::ListenerScope::loopback, http::CountLimiter::Lease()));
         tasks_.spawn(async_serve(sessions_.back()));
         run();
         send(*peer, bytes);
@@ -150,9 +153,9 @@ class EgressLab {
     boost::asio::io_context loop_{1};
     FakeClock clock_;
     FakeTimers timers_{clock_};
-    FakeEgressPolicy policy_;
 
   public:
+    FakeEgressPolicy policy;
     std::map<std::string, http::EgressAddresses> names{
         {"a.example", {*http::parse_address("192.0.2.1"), *http::parse_address("192.0.2.2")}},
         {"inner.example", {*http::parse_address("10.0.0.1")}},
