@@ -166,9 +166,10 @@ std::vector<EgressRoute> read_routes(ObjectReader& reader, const RouteVariables*
         reader.fail("routes", "an array of at most " + std::to_string(base::k_max_routes) + " routes");
         return routes;
     }
+    const std::string path = variables == nullptr ? "network.routes[" : "routes[";
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < value->size(); ++i) {
-        auto route = read_route((*value)[i], "network.routes[" + std::to_string(i) + "].", reader, variables);
+        auto route = read_route((*value)[i], path + std::to_string(i) + "].", reader, variables);
         if (!route)
             continue;
         const bool is_taken = std::any_of(routes.begin(), routes.end(),
