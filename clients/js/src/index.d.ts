@@ -2,8 +2,10 @@
 import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
+import type { Secrets } from './secrets.js';
 export type { AtollEvent, ExitClass, StatusReason };
 export * from './executions.js';
+export * from './secrets.js';
 
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
@@ -118,30 +120,6 @@ export class Atoll {
 /** An async iterator that can be ended at any time, also while next() waits. */
 export interface Iteration<T> extends AsyncIterableIterator<T> {
     return(value?: unknown): Promise<IteratorResult<T, any>>;
-}
-
-// Secrets
-
-export interface SecretInfo {
-    name: string;
-    hosts: string[];
-    /** Null: the operator's. */
-    userId: string | null;
-    updatedAt: string;
-    /** False: it was sealed with another key of the server and must be put again. */
-    usable: boolean;
-}
-/** `userId` names the user whose secrets are meant; without it they are the operator's, or those of the key's user. */
-export interface SecretOwner {
-    userId?: string | undefined;
-}
-export interface Secrets {
-    /** Stores a value for requests to these hosts, in the place of one of the same name and owner. */
-    put(name: string, secret: { value: string; hosts: string[] } & SecretOwner, options?: Cancellable): Promise<SecretInfo>;
-    /** All but the value, which nobody gets. */
-    get(name: string, options?: SecretOwner & Cancellable): Promise<SecretInfo>;
-    list(options?: SecretOwner & Cancellable): Promise<SecretInfo[]>;
-    delete(name: string, options?: SecretOwner & Cancellable): Promise<void>;
 }
 
 // Conversations
