@@ -22,6 +22,7 @@
 #include "app/part_settings.hpp"
 #include "app/required_limits.hpp"
 #include "app/sandbox_egress.hpp"
+#include "app/stored_secrets.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
 #include "bridge/checker/checker.hpp"
@@ -41,7 +42,6 @@
 #include "core/isolation/uid_leases.hpp"
 #include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/manager.hpp"
-#include "core/secrets/secrets.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/list_reads.hpp"
 #include "core/store/log_epoch.hpp"
@@ -93,7 +93,6 @@ struct Application::Parts {
     Result<void> open_core();
     Result<void> open_logs();
     Result<void> open_database();
-    Result<void> open_secrets();
     Result<void> open_disk();
     void open_meter();
     void open_inspector();
@@ -173,8 +172,6 @@ Result<void> Application::Parts::open() {
     agents = std::move(*read);
     if (auto ok = open_database(); !ok)
         return ok;
-    if (auto ok = open_secrets(); !ok)
-        return ok;
     if (auto ok = open_host(); !ok)
         return ok;
     if (auto ok = open_core(); !ok)
@@ -197,18 +194,10 @@ Result<void> Application::Parts::open_database() {
     if (!opened)
         return opened.error();
     store = std::move(*opened);
-    return {};
-}
-
-Result<void> Application::Parts::open_secrets() {
-    auto sealing_key = data.secrets_key();
-    if (!sealing_key)
-        return sealing_key.error();
-    auto opened = secrets::Secrets::open({*store, clock, config.egress}, std::move(*sealing_key),
-                                         config.user_share_percent);
-    if (!opened)
-        return opened.error();
-    secrets = std::move(*opened);
+    auto kept = open_secrets(config, data, *store, clock);
+    if (!kept)
+        return kept.error();
+    secrets = std::move(*kept);
     budgets.all.push_back(&secrets->places());
     return {};
 }
@@ -303,19 +292,7 @@ void Application::Parts::end_logs() {
 
 // A server without its list of engines runs no programs, and does all else.
 Result<void> Application::Parts::open_executions() {
-    auto engines = execution::Engines::read(engine_folders(config));
-    if (!engines)
-        LogLine(evt::executors_missing).quoted("err", engines.error().detail()).warn();
-    else if (!engines->stale_runner().empty())
-        LogLine(evt::executors_stale)
-            .quoted("err", engines->stale_runner().string() +
-                               " is not of this version of the server: run scripts/setup --executors again")
-            .warn();
-    if (const std::string why = why_no_executions(config); engines && !why.empty()) {
-        LogLine(evt::executors_missing).quoted("err", why).warn();
-        for (const execution::Engine& engine : engines->all())
-            engines->set_reason(engine, why);
-    }
+    auto engines = read_engines(config);
     if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
         return known;
     checker = std::make_unique<bridge::checker::Checker>(

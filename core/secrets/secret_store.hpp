@@ -1,4 +1,4 @@
-// What secrets need of a database: rows that are written one at a time. A port: core/store implements it.
+// The port of secrets to a database: rows that are written one at a time. core/store implements it.
 #pragma once
 
 #include <string>

@@ -139,7 +139,7 @@ void Secrets::take_over(Row row) {
     auto place = places_.take(holder(row.user_id), 0);
     if (!place)
         return;
-    // What is stored cannot be refused.
+    // There is no refusal for a row that is stored.
     place->charge(1);
     Key key{row.user_id, row.name};
     Secret secret{std::move(row.name), std::move(row.user_id), std::move(hosts), row.updated_at, is_usable};

@@ -4,7 +4,7 @@
 //
 // Invariants: owner, name and hosts are associated data of the sealing, so a row of which one was changed
 // does not open; a secret that was sealed with another key stays, unusable, until it is put again or removed;
-// what is stored is in memory, and what is not stored is not. No text here has a value in it. Not here: the
+// memory has what the database has. No text here has a value in it. Not here: the
 // key's file (app/data_dir.hpp), who asks (http/api/secrets.cpp), what a route makes of a value.
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace atl::secrets {
 
-/// What clients see of a secret.
+/// A secret as clients see it.
 struct Secret {
     std::string name;
     std::string user_id;             // empty: the operator's
@@ -54,7 +54,7 @@ class Secrets {
         const egress::Ceilings& ceilings;
     };
     /// Reads what is stored. Rows that do not fit, and those that `key` does not open, are told in the log.
-    /// What `ports` names must outlive the secrets. Errors: storage_failed.
+    /// The parts in `ports` must outlive the secrets. Errors: storage_failed.
     static base::Result<std::unique_ptr<Secrets>> open(
         const Ports& ports, SecureText key, unsigned user_percent = base::k_default_user_share_percent);
 
@@ -65,7 +65,7 @@ class Secrets {
                           const std::vector<std::string>& hosts, std::string_view value);
     /// Null: there is none. Valid until the next change.
     const Secret* find(std::string_view name, std::string_view owner) const;
-    /// Those of one owner, by name. Valid until the next change.
+    /// The secrets of one owner, by name. Valid until the next change.
     std::vector<const Secret*> list(std::string_view owner) const;
     /// Errors: not_found, storage_failed.
     base::Result<void> remove(std::string_view name, std::string_view owner);

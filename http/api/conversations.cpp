@@ -262,7 +262,8 @@ Route erase_route(Api& api) {
     Route made =
         route(api, Method::delete_, "/v1/conversations", "deleteConversationsOfUser", async_erase_user);
     made.summary =
-        "Removes all that is kept of a user: secrets, conversations, ended ones too, and sandboxes; answers when "
+        "Removes all that is kept of a user: secrets, conversations, ended ones too, and sandboxes; answers "
+        "when "
         "nothing of it can be read any more. What is made meanwhile may stay. After an error it may be "
         "repeated.";
     made.query = {{"userId", R"({"type":"string","minLength":1})", "The user.", false, true}};
