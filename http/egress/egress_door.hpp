@@ -11,6 +11,7 @@
 #include "http/access/count_limiter.hpp"
 #include "http/egress/egress_flow.hpp"
 #include "http/egress/egress_parts.hpp"
+#include "http/egress/egress_report.hpp"
 #include "http/server/service.hpp"
 #include "http/server/services.hpp"
 
@@ -40,8 +41,10 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     };
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
+                                                  std::shared_ptr<EgressReport> report);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
-                                                              const EgressGrant& grant);
+                                                              const EgressGrant& grant, EgressReport& report);
     std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
 
     const std::string sandbox_id_;
