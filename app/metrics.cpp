@@ -236,15 +236,16 @@ void add_host(Metrics& to, const MetricParts& from) {
 
 void add_egress(Metrics& to, const http::EgressRecorder& recorder) {
     const http::EgressCounters& all = recorder.counters();
-    to.counters("atoll_egress_requests_total",
-                "Requests on the way out of sandboxes that have ended, tunnels among them: passed on (allowed), "
-                "refused or cut (denied), or without an answer (failed).",
-                [&all](const Emit& emit) {
-                    emit({{"decision", "allowed"}}, number(all.allowed));
-                    emit({{"decision", "denied"}},
-                         number(std::accumulate(all.denied.begin(), all.denied.end(), std::uint64_t{0})));
-                    emit({{"decision", "failed"}}, number(all.failed));
-                });
+    to.counters(
+        "atoll_egress_requests_total",
+        "Requests on the way out of sandboxes that have ended, tunnels among them: passed on (allowed), "
+        "refused or cut (denied), or without an answer (failed).",
+        [&all](const Emit& emit) {
+            emit({{"decision", "allowed"}}, number(all.allowed));
+            emit({{"decision", "denied"}},
+                 number(std::accumulate(all.denied.begin(), all.denied.end(), std::uint64_t{0})));
+            emit({{"decision", "failed"}}, number(all.failed));
+        });
     to.counters("atoll_egress_denied_total", "Those that were denied, by the reason of egress_denied.",
                 [&all](const Emit& emit) {
                     for (std::size_t reason = 0; reason < all.denied.size(); ++reason)

@@ -27,8 +27,7 @@ base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& c
     // A bad file is told at the start, not by the first upstream.
     if (auto read = http::TlsContext::make_client(config.egress_ca); !read)
         return read.error();
-    auto recorder =
-        open_egress_recorder(config, ports.clock, ports.timers, ports.conversations, sandboxes);
+    auto recorder = open_egress_recorder(config, ports.clock, ports.timers, ports.conversations, sandboxes);
     if (!recorder)
         return recorder.error();
     try {

@@ -135,9 +135,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         log_if_room(EventType::tool_progress, tool_data(progress));
     }
     /// False: its log does not take it.
-    bool on_egress(const EgressNotice& notice) {
-        return log_if_room(type_of(notice), egress_data(notice));
-    }
+    bool on_egress(const EgressNotice& notice) { return log_if_room(type_of(notice), egress_data(notice)); }
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));

@@ -79,7 +79,9 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
     response.status = status_of(error.code());
     response.problem_code = base::code_name(error.code());
     response.content_type = "text/plain";
-    response.body = std::string(error_detail(error)) + '\n';
+    // Of a refused CONNECT many programs show the status line alone.
+    response.phrase = error_detail(error);
+    response.body = response.phrase + '\n';
     return response;
 }
 

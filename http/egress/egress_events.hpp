@@ -19,8 +19,7 @@ namespace atl::http {
 
 class EgressEvents {
   public:
-    using Tell =
-        std::function<void(const std::string& sandbox_id, const conversation::EgressNotice& notice)>;
+    using Tell = std::function<void(const std::string& sandbox_id, const conversation::EgressNotice& notice)>;
 
     /// `timers` must outlive it. Nothing is told once it is destroyed.
     EgressEvents(base::Timers& timers, Tell tell) : timers_(timers), tell_(std::move(tell)) {}

@@ -20,8 +20,7 @@ base::Result<std::unique_ptr<EgressLog>> EgressLog::open(std::filesystem::path p
 }
 
 base::Result<void> EgressLog::reopen() {
-    base::UniqueFd fd(::open(path_.c_str(),
-                             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+    base::UniqueFd fd(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                              k_egress_log_mode));
     if (!fd)
         return base::Error(base::Errc::storage_failed,

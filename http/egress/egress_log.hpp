@@ -1,6 +1,6 @@
-// The file of --egress-log: lines for other programs to read. Written without waiting, as the server's own log
-// (log_output.hpp), and opened again when a program that rotates logs has moved it away. Not here: what a line
-// says (egress_recorder.hpp).
+// The file of --egress-log: lines for other programs to read. Written without waiting, as the server's own
+// log (log_output.hpp), and opened again when a program that rotates logs has moved it away. Not here: what a
+// line says (egress_recorder.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, the first
-// bytes of a tunnel, and who is told of requests. Tests have fakes of each.
+// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, the
+// first bytes of a tunnel, and who is told of requests. Tests have fakes of each.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// What becomes of the reports of requests on the way out: counters, events in the log of the conversation or of
-// the sandbox (egress_events.hpp), and lines of --egress-log. Not here: when a request ends (egress_report.hpp).
+// What becomes of the reports of requests on the way out: counters, events in the log of the conversation or
+// of the sandbox (egress_events.hpp), and lines of --egress-log. Not here: when a request ends
+// (egress_report.hpp).
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ namespace atl::http {
 
 /// Since the start of the server.
 struct EgressCounters {
-    std::uint64_t allowed = 0;  // got through; each is counted when it has ended
-    std::uint64_t failed = 0;   // allowed, without an answer, or no request at all
+    std::uint64_t allowed = 0;                             // got through; each is counted when it has ended
+    std::uint64_t failed = 0;                              // allowed, without an answer, or no request at all
     std::array<std::uint64_t, k_egress_reasons> denied{};  // by EgressReason
     std::uint64_t bytes_up = 0;                            // of those that have ended
     std::uint64_t bytes_down = 0;

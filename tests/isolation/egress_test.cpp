@@ -69,7 +69,8 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("What a sandbox reaches and what it is refused is told in its log, counted, and written to a file") {
+TEST_CASE(
+    "What a sandbox reaches and what it is refused is told in its log, counted, and written to a file") {
     for (const Privilege privilege : privileges()) {
         const HostServices services;
         const TempDir folder;
@@ -109,9 +110,9 @@ TEST_CASE("What a sandbox reaches and what it is refused is told in its log, cou
         // A sandbox without a conversation has its own log.
         const Json box = lab.api.call(201, "POST", "/v1/sandboxes", reaching(Json::array()).dump());
         const std::string route = "/v1/sandboxes/" + box["id"].get<std::string>();
-        lab.api.call(200, "POST", route + "/exec",
-                     Json{{"command", "curl --silent --noproxy '' --proxy http://127.0.0.1:3128 " + address}}
-                         .dump());
+        lab.api.call(
+            200, "POST", route + "/exec",
+            Json{{"command", "curl --silent --noproxy '' --proxy http://127.0.0.1:3128 " + address}}.dump());
         CHECK(lab.api.call(200, "GET", route + "/logs").dump().find("egress_denied") != std::string::npos);
 
         // A log rotation.

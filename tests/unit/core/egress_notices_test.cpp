@@ -88,8 +88,8 @@ TEST_CASE("The log of a sandbox without a conversation tells what went out of it
         [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
     const std::string id = box.value().record.id;
     house.conversations->on_egress(id, refusal_of("a.example"));
-    CHECK(notes(house, id) == std::vector<std::string>{
-                                  R"(egress_denied {"host":"a.example","port":443,"reason":"not_listed"})"});
+    CHECK(notes(house, id) ==
+          std::vector<std::string>{R"(egress_denied {"host":"a.example","port":443,"reason":"not_listed"})"});
     CHECK(house.conversations->record_of_sandbox(id) == nullptr);
 }
 

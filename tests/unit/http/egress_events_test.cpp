@@ -21,18 +21,17 @@ struct EventDesk {
     FakeClock clock;
     FakeTimers timers{clock};
     std::vector<std::string> lines;
-    http::EgressEvents events{timers, [this](const std::string& sandbox, const EgressNotice& notice) {
-                                  std::string line = sandbox + ' ' + notice.host + ' ' +
-                                                     std::string(notice.reason) + " x" +
-                                                     std::to_string(notice.requests);
-                                  if (notice.reason.empty())
-                                      line += " up " + std::to_string(notice.bytes_up) + " down " +
-                                              std::to_string(notice.bytes_down) + " ms " +
-                                              std::to_string(notice.lasted.count());
-                                  if (notice.omitted > 0)
-                                      line += " omitted " + std::to_string(notice.omitted);
-                                  lines.push_back(std::move(line));
-                              }};
+    http::EgressEvents events{
+        timers, [this](const std::string& sandbox, const EgressNotice& notice) {
+            std::string line = sandbox + ' ' + notice.host + ' ' + std::string(notice.reason) + " x" +
+                               std::to_string(notice.requests);
+            if (notice.reason.empty())
+                line += " up " + std::to_string(notice.bytes_up) + " down " +
+                        std::to_string(notice.bytes_down) + " ms " + std::to_string(notice.lasted.count());
+            if (notice.omitted > 0)
+                line += " omitted " + std::to_string(notice.omitted);
+            lines.push_back(std::move(line));
+        }};
 
     void deny(const std::string& host, const std::string& sandbox = "box") {
         EgressNotice notice;
@@ -79,7 +78,8 @@ TEST_CASE("A request is told at once, and what repeats it as a sum later") {
     CHECK(desk.take() == Lines{"box a.example not_listed x1"});
 }
 
-TEST_CASE("A program that asks for many hosts has a bounded number of events, which say what they leave out") {
+TEST_CASE(
+    "A program that asks for many hosts has a bounded number of events, which say what they leave out") {
     EventDesk desk;
     constexpr std::size_t k_hosts = 1'000;
     for (std::size_t i = 0; i < k_hosts; ++i)

@@ -87,21 +87,23 @@ class EgressLab {
     explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr)
         : door(std::make_shared<http::EgressDoor>(
               "box",
-              with_reports(std::move(reports), http::EgressParts{
-                  policy_,
-                  [this](const std::string& sandbox, const std::string& host, auto done) {
-                      looked_up.push_back(sandbox + ' ' + host);
-                      const auto found = names.find(host);
-                      if (found == names.end())
-                          return done(base::Error(base::Errc::upstream_failed, "no address"));
-                      done(found->second);
-                  },
-                  [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
-                      dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
-                      upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
-                      done(std::make_unique<FakeStream>(upstreams.back()));
-                  },
-                  [] { return std::make_unique<FakeOpeningReader>(); }}),
+              with_reports(
+                  std::move(reports),
+                  http::EgressParts{
+                      policy_,
+                      [this](const std::string& sandbox, const std::string& host, auto done) {
+                          looked_up.push_back(sandbox + ' ' + host);
+                          const auto found = names.find(host);
+                          if (found == names.end())
+                              return done(base::Error(base::Errc::upstream_failed, "no address"));
+                          done(found->second);
+                      },
+                      [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                          dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                          upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                          done(std::make_unique<FakeStream>(upstreams.back()));
+                      },
+                      [] { return std::make_unique<FakeOpeningReader>(); }}),
               sandbox::EgressSettings{std::move(allow), ""})) {}
     ~EgressLab() {
         for (const auto& session : sessions_)

@@ -215,10 +215,11 @@ TEST_CASE("Requests are counted, told as events, and written as lines of a file 
     const std::string former = text_of_file(dir.path() / "former.log");
     const auto first = former.find('\n');
     REQUIRE(first != std::string::npos);
-    CHECK(former.substr(0, first) ==
-          R"({"time":")" + base::rfc3339(desk.clock.wall_now()) +
-              R"(","sandbox":"box","conversation":"c-box","user":"alice","host":"a.example","port":443,)"
-              R"("form":"connect","method":"CONNECT","decision":"allowed","bytesUp":7,"bytesDown":9,"ms":4})");
+    CHECK(
+        former.substr(0, first) ==
+        R"({"time":")" + base::rfc3339(desk.clock.wall_now()) +
+            R"(","sandbox":"box","conversation":"c-box","user":"alice","host":"a.example","port":443,)"
+            R"("form":"connect","method":"CONNECT","decision":"allowed","bytesUp":7,"bytesDown":9,"ms":4})");
     const auto second = nlohmann::json::parse(former.substr(first + 1));
     CHECK(second.at("decision") == "denied");
     CHECK(second.at("reason") == "sni_mismatch");
@@ -265,8 +266,8 @@ TEST_CASE("Each reason has a word of its own") {
     std::vector<std::string> words;
     for (std::size_t i = 0; i < http::k_egress_reasons; ++i)
         words.emplace_back(to_string(static_cast<EgressReason>(i)));
-    CHECK(words == Lines{"not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls",
-                         "limit"});
+    CHECK(words ==
+          Lines{"not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls", "limit"});
 }
 
 }  // namespace egress_reports_test
