@@ -69,9 +69,7 @@ using base::Millis;
 using base::Result;
 namespace evt = base::evt;
 
-namespace {
 constexpr Millis k_http_grace{3'000};
-}  // namespace
 
 // Members are in the order of their construction; they are destroyed in the opposite order.
 struct Application::Parts {
@@ -413,13 +411,13 @@ Result<void> Application::Parts::open_http() {
     settings.buffers = &budgets.connections;
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
-    auto made =
-        SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server, *secrets}, *sandboxes);
+    auto made = SandboxEgress::open(
+        config, {loop.get_executor(), timers, clock, *server, *secrets, *conversations}, *sandboxes);
     if (!made)
         return made.error();
     egress = std::move(*made);
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
-                          *checker, helpers->by_work(), disk_root});
+                          *checker, helpers->by_work(), disk_root, egress ? &egress->recorder() : nullptr});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             {config.tls_cert, config.tls_key},
@@ -569,7 +567,8 @@ void Application::start() {
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
-    parts_->hangups.await(parts_->certificate.get());
+    parts_->hangups.await(parts_->certificate.get(),
+                          parts_->egress ? parts_->egress->recorder().log() : nullptr);
 }
 
 void Application::run() {

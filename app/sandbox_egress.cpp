@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "http/egress/egress_dial.hpp"
+#include "http/egress/egress_report.hpp"
 #include "http/egress/egress_tls.hpp"
 
 namespace atl::app {
@@ -16,16 +17,18 @@ base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config&
 }
 
 SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports,
-                             std::shared_ptr<const http::TlsContext> tls)
-    : policy_(ceilings),
+                             std::shared_ptr<const http::TlsContext> tls,
+                             std::shared_ptr<http::EgressRecorder> recorder)
+    : recorder_(std::move(recorder)),
+      policy_(ceilings),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
       look_ups_(resolver_),
       secrets_(ports.secrets),
-      service_(ports.server,
-               http::EgressParts{
-                   policy_, look_ups_.look_up(), http::make_egress_dial(ports.executor, ports.timers),
-                   http::make_hello_reader, http::make_egress_tls(ports.timers, std::move(tls)), &secrets_}) {
-}
+      service_(
+          ports.server,
+          http::EgressParts{policy_, http::told_look_up(look_ups_.look_up(), recorder_),
+                            http::make_egress_dial(ports.executor, ports.timers), http::make_hello_reader,
+                            http::make_egress_tls(ports.timers, std::move(tls)), &secrets_, recorder_}) {}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {
@@ -35,8 +38,11 @@ base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& c
     auto tls = upstream_tls(config);
     if (!tls)
         return tls.error();
+    auto recorder = open_egress_recorder(config, ports.clock, ports.timers, ports.conversations, sandboxes);
+    if (!recorder)
+        return recorder.error();
     try {
-        made = std::make_unique<SandboxEgress>(config.egress, ports, std::move(*tls));
+        made = std::make_unique<SandboxEgress>(config.egress, ports, std::move(*tls), std::move(*recorder));
     } catch (const std::runtime_error& error) {
         return base::Error(base::Errc::host_unsupported, error.what());
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/egress/host.hpp"
 #include "core/plain/egress_limits.hpp"
 #include "http/server/problem.hpp"
 
@@ -78,13 +79,16 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
     response.status = status_of(error.code());
     response.problem_code = base::code_name(error.code());
     response.content_type = "text/plain";
-    response.body = std::string(error_detail(error)) + '\n';
+    // Of a refused CONNECT many programs show the status line alone.
+    response.phrase = error_detail(error);
+    response.body = response.phrase + '\n';
     return response;
 }
 
 base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
                                                                       const EgressGrant& grant,
-                                                                      const MayDial& may_dial) {
+                                                                      const MayDial& may_dial,
+                                                                      EgressReport& report) {
     EgressAddresses found;
     if (grant.address) {
         found.push_back(*grant.address);
@@ -93,23 +97,30 @@ base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestCon
             parts_.look_up(sandbox_id_, grant.host, std::move(done));
         };
         auto answer = co_await context.async_reply<EgressAddresses>(ask);
-        if (answer.has_error())
+        if (answer.has_error()) {
+            if (answer.error().code() == Errc::upstream_failed ||
+                answer.error().code() == Errc::deadline_exceeded)
+                report.deny(EgressReason::dns);
             co_return about(grant, answer.error());
+        }
         found = std::move(*answer);
     }
     std::erase_if(found, [&](const IpAddress& address) { return !may_dial(address); });
-    if (found.empty())
+    if (found.empty()) {
+        report.deny(EgressReason::private_address);
         co_return Error(Errc::network_not_allowed,
                         egress_authority(grant, 0) +
                             " has no public address: the operator allows others with --egress-private.");
+    }
     found.resize(std::min(found.size(), base::k_max_egress_addresses));
     co_return found;
 }
 
 base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
                                                                                 const EgressGrant& target,
-                                                                                const MayDial& may_dial) {
-    auto addresses = co_await async_addresses(context, target, may_dial);
+                                                                                const MayDial& may_dial,
+                                                                                EgressReport& report) {
+    auto addresses = co_await async_addresses(context, target, may_dial, report);
     if (addresses.has_error())
         co_return addresses.error();
     const auto dial = [&](EgressDialDone done) {
@@ -123,13 +134,29 @@ base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(
 
 base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
     const bool is_connect = context.request.method_text == "CONNECT";
-    const auto grant =
-        rules_->check(context.request.authority, is_connect ? std::uint16_t{0} : k_default_port);
+    const EgressForm form = is_connect ? EgressForm::connect : EgressForm::absolute;
+    EgressRequest request;
+    request.sandbox_id = sandbox_id_;
+    request.form = form;
+    request.method = context.request.method_text;
+    const auto report = std::make_shared<EgressReport>(parts_.reports, std::move(request));
+    auto response = co_await async_open(context, form, report);
+    if (response.has_error())
+        report->refuse(response.error());
+    co_return response;
+}
+
+base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& context, EgressForm form,
+                                                          std::shared_ptr<EgressReport> report) {
+    const std::uint16_t default_port = form == EgressForm::connect ? std::uint16_t{0} : k_default_port;
+    if (const auto asked = egress::parse_endpoint(context.request.authority, default_port))
+        report->about(asked->host.name, asked->port);
+    const auto grant = rules_->check(context.request.authority, default_port);
     if (grant.has_error())
         co_return grant.error();
     const EgressGrant target = *grant;
     const MayDial may_dial = [&](const IpAddress& address) { return rules_->may_dial(target, address); };
-    auto stream = co_await async_connect(context, target, may_dial);
+    auto stream = co_await async_connect(context, target, may_dial, *report);
     if (stream.has_error())
         co_return stream.error();
     // The rules may have changed meanwhile.
@@ -140,11 +167,12 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader};
+    auto counted = report->count(std::move(*stream));
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader,
+                            std::move(report)};
     Response response;
     response.payer = base::ShareHolder::preview(sandbox_id_);
-    response.relay = std::make_unique<EgressFlow>(is_connect ? EgressForm::connect : EgressForm::absolute,
-                                                  target, std::move(*stream), std::move(ports));
+    response.relay = std::make_unique<EgressFlow>(form, target, std::move(counted), std::move(ports));
     co_return response;
 }
 

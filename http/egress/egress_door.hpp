@@ -12,6 +12,7 @@
 #include "http/access/count_limiter.hpp"
 #include "http/egress/egress_flow.hpp"
 #include "http/egress/egress_parts.hpp"
+#include "http/egress/egress_report.hpp"
 #include "http/server/service.hpp"
 #include "http/server/services.hpp"
 
@@ -30,12 +31,13 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     std::size_t open() const noexcept { return flows_.size(); }
 
     /// A connection to the first address of a target that takes it, of those that `may_dial`. Looks its name
-    /// up, unless it is a literal. Errors: network_not_allowed, where it has no such address; those of
-    /// EgressLookUp and EgressDial; shutting_down.
+    /// up, unless it is a literal; `report` hears of a name without an address. Errors: network_not_allowed,
+    /// where it has no such address; those of EgressLookUp and EgressDial; shutting_down.
     using MayDial = std::function<bool(const IpAddress& address)>;
     base::Task<base::Result<std::unique_ptr<ByteStream>>> async_connect(RequestContext& context,
                                                                         const EgressGrant& target,
-                                                                        const MayDial& may_dial);
+                                                                        const MayDial& may_dial,
+                                                                        EgressReport& report);
 
     TargetForms targets() const noexcept override { return TargetForms::of_proxy; }
     base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
@@ -49,9 +51,11 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     };
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
+                                                  std::shared_ptr<EgressReport> report);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
                                                               const EgressGrant& grant,
-                                                              const MayDial& may_dial);
+                                                              const MayDial& may_dial, EgressReport& report);
     std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
 
     const std::string sandbox_id_;

@@ -1,5 +1,5 @@
-// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, and the
-// first bytes of a tunnel. Tests have fakes of each.
+// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, the
+// first bytes of a tunnel, and who is told of requests. Tests have fakes of each.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/access/ip_address.hpp"
@@ -102,13 +103,64 @@ class EgressOpeningReader {
     virtual const std::string& server_name() const = 0;
 };
 
+/// Why a request was refused, or a tunnel cut: `reason` of the event egress_denied.
+enum class EgressReason : std::uint8_t {
+    not_listed,
+    ip_literal,       // no rule lists this address
+    private_address,  // the name has no address that may be reached
+    dns,              // the name has no address, or no name server gave an answer
+    sni_mismatch,     // TLS for another name, or for none
+    not_tls,          // the tunnel began with other bytes, or with none in time
+    limit,            // a bound of the sandbox, of its user or of the server
+};
+inline constexpr std::size_t k_egress_reasons = 7;
+/// Of static storage.
+std::string_view to_string(EgressReason reason) noexcept;
+
+/// How a program inside asks: with CONNECT, an absolute target, or a path below the name of a route.
+enum class EgressForm : std::uint8_t { connect, absolute, route };
+
+/// A request on the way out of a sandbox.
+struct EgressRequest {
+    std::string sandbox_id;
+    std::string host{};  // as in EgressGrant; empty: what was asked for is no host
+    std::uint16_t port = 0;
+    EgressForm form = EgressForm::connect;
+    std::string method{};  // as the program wrote it
+    std::string route{};   // the name of the rule, of EgressForm::route
+};
+
+/// How it ended.
+struct EgressEnd {
+    std::optional<EgressReason> denied{};
+    std::optional<base::Errc> failed{};  // the upstream gave no answer, or what was asked for is no request
+    bool was_open = false;               // it was connected
+    std::uint64_t bytes_up = 0;          // to the upstream
+    std::uint64_t bytes_down = 0;
+    base::Millis lasted{0};
+};
+
+/// Told of all requests of all sandboxes. Nothing here may act on a request.
+class EgressReports {
+  public:
+    virtual ~EgressReports() = default;
+    virtual base::SteadyTime now() const = 0;
+    /// A name was looked up, perhaps in the cache.
+    virtual void looked_up(bool was_found) = 0;
+    /// A request is connected: ended() follows.
+    virtual void opened() = 0;
+    /// Once a request, whatever came of it.
+    virtual void ended(const EgressRequest& request, const EgressEnd& end) = 0;
+};
+
 struct EgressParts {
     const EgressPolicy& policy;  // outlives all that has these parts
     EgressLookUp look_up;
     EgressDial dial;
     std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
-    EgressSecure secure{};                   // of routes; empty: they have no https: upstreams
-    const EgressSecrets* secrets = nullptr;  // outlives all that has these parts; null: there are none
+    EgressSecure secure{};                     // of routes; empty: they have no https: upstreams
+    const EgressSecrets* secrets = nullptr;    // outlives all that has these parts; null: there are none
+    std::shared_ptr<EgressReports> reports{};  // null: nobody is told
 };
 
 }  // namespace atl::http

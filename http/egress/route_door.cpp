@@ -5,6 +5,7 @@
 
 #include "core/secrets/limits.hpp"
 #include "http/egress/egress_flow.hpp"
+#include "http/egress/egress_report.hpp"
 #include "http/server/problem.hpp"
 
 namespace atl::http {
@@ -192,13 +193,14 @@ Result<SetFields> RouteDoor::fields_of(const Route& route) const {
 
 base::Task<Result<std::unique_ptr<ByteStream>>> RouteDoor::async_connect(RequestContext& context,
                                                                          const Route& route,
-                                                                         const EgressGrant& target) {
+                                                                         const EgressGrant& target,
+                                                                         EgressReport& report) {
     const bool is_plain = route.upstream.scheme == egress::Scheme::http;
     const EgressDoor::MayDial may_dial = [&](const IpAddress& address) {
         return route.rules->may_dial(target, address) &&
                (!is_plain || route.rules->is_opened(address, target.port));
     };
-    auto stream = co_await door_->async_connect(context, target, may_dial);
+    auto stream = co_await door_->async_connect(context, target, may_dial, report);
     if (stream.has_error() || is_plain)
         co_return std::move(stream);
     if (!parts_.secure)
@@ -215,14 +217,32 @@ base::Task<Result<std::unique_ptr<ByteStream>>> RouteDoor::async_connect(Request
 
 base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
     auto asked = find(context.request);
-    if (asked.has_error())
+    EgressRequest request;
+    request.sandbox_id = sandbox_id_;
+    request.form = EgressForm::route;
+    request.method = context.request.method_text;
+    if (asked.has_value())
+        request.route = asked->route->settings.name;
+    const auto report = std::make_shared<EgressReport>(parts_.reports, std::move(request));
+    if (asked.has_error()) {
+        report->refuse(asked.error());
         co_return asked.error();
-    const RoutePtr route = asked->route;
+    }
+    auto response = co_await async_open(context, *asked, report);
+    if (response.has_error())
+        report->refuse(response.error());
+    co_return response;
+}
+
+base::Task<Result<Response>> RouteDoor::async_open(RequestContext& context, const Asked& asked,
+                                                   std::shared_ptr<EgressReport> report) {
+    const RoutePtr route = asked.route;
+    report->about(route->upstream.endpoint.host.name, route->upstream.endpoint.port);
     const auto grant = route->rules->check(route->upstream.endpoint.text(), 0);
     if (grant.has_error())
         co_return grant.error();
     const EgressGrant target = *grant;
-    auto stream = co_await async_connect(context, *route, target);
+    auto stream = co_await async_connect(context, *route, target, *report);
     if (stream.has_error())
         co_return stream.error();
     // The routes may have changed meanwhile.
@@ -231,18 +251,18 @@ base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
     auto fields = fields_of(*route);
     if (fields.has_error())
         co_return fields.error();
-    auto heads = std::make_shared<std::unique_ptr<HeadPolicy>>(std::make_unique<RouteHeads>(
-        route->upstream.authority(), std::move(asked->path), std::move(*fields)));
+    auto heads = std::make_shared<std::unique_ptr<HeadPolicy>>(
+        std::make_unique<RouteHeads>(route->upstream.authority(), asked.path, std::move(*fields)));
     auto enlist_it = [this, route](Connection& client) { return enlist(route, client); };
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
     auto take_heads = [heads] { return std::move(*heads); };
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), {}, std::move(take_heads)};
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), {}, report, std::move(take_heads)};
     Response response;
     response.payer = base::ShareHolder::preview(sandbox_id_);
-    response.relay =
-        std::make_unique<EgressFlow>(EgressForm::absolute, target, std::move(*stream), std::move(ports));
+    response.relay = std::make_unique<EgressFlow>(EgressForm::route, target,
+                                                  report->count(std::move(*stream)), std::move(ports));
     co_return response;
 }
 

@@ -60,9 +60,12 @@ class RouteDoor final : public Service, public std::enable_shared_from_this<Rout
     bool is_current(const RoutePtr& route) const;
     base::Result<Asked> find(const Request& request) const;
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    base::Task<base::Result<Response>> async_open(RequestContext& context, const Asked& asked,
+                                                  std::shared_ptr<EgressReport> report);
     base::Task<base::Result<std::unique_ptr<ByteStream>>> async_connect(RequestContext& context,
                                                                         const Route& route,
-                                                                        const EgressGrant& target);
+                                                                        const EgressGrant& target,
+                                                                        EgressReport& report);
     base::Result<SetFields> fields_of(const Route& route) const;
     std::shared_ptr<const void> enlist(const RoutePtr& route, Connection& client);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/task_group.hpp"
@@ -86,24 +87,26 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 
 class EgressLab {
   public:
-    explicit EgressLab(std::vector<std::string> allow)
+    explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr)
         : door(std::make_shared<http::EgressDoor>(
               "box",
-              http::EgressParts{
-                  policy,
-                  [this](const std::string& sandbox, const std::string& host, auto done) {
-                      looked_up.push_back(sandbox + ' ' + host);
-                      const auto found = names.find(host);
-                      if (found == names.end())
-                          return done(base::Error(base::Errc::upstream_failed, "no address"));
-                      done(found->second);
-                  },
-                  [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
-                      dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
-                      upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
-                      done(std::make_unique<FakeStream>(upstreams.back()));
-                  },
-                  [] { return std::make_unique<FakeOpeningReader>(); }},
+              with_reports(
+                  std::move(reports),
+                  http::EgressParts{
+                      policy,
+                      [this](const std::string& sandbox, const std::string& host, auto done) {
+                          looked_up.push_back(sandbox + ' ' + host);
+                          const auto found = names.find(host);
+                          if (found == names.end())
+                              return done(base::Error(base::Errc::upstream_failed, "no address"));
+                          done(found->second);
+                      },
+                      [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                          dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                          upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                          done(std::make_unique<FakeStream>(upstreams.back()));
+                      },
+                      [] { return std::make_unique<FakeOpeningReader>(); }}),
               sandbox::EgressSettings{std::move(allow), ""})) {}
     ~EgressLab() { end(); }
     /// What a derived lab has for its sessions has to outlive them.
@@ -148,6 +151,11 @@ class EgressLab {
     FakePeer& upstream() { return *upstreams.back(); }
 
   private:
+    static http::EgressParts with_reports(std::shared_ptr<http::EgressReports> reports,
+                                          http::EgressParts parts) {
+        parts.reports = std::move(reports);
+        return parts;
+    }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
     boost::asio::io_context loop_{1};

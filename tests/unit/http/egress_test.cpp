@@ -70,6 +70,8 @@ TEST_CASE("A host that is not listed is refused in one line, and no resolver hea
         CHECK(answer.starts_with("HTTP/1.1 403 "));
         const std::string body = answer.substr(answer.find("\r\n\r\n") + 4);
         CHECK(body.ends_with(" is not listed.\n"));
+        // Programs that get no tunnel tell the status line.
+        CHECK(answer.substr(13, answer.find("\r\n") - 13) + '\n' == body);
         CHECK(std::count(body.begin(), body.end(), '\n') == 1);
     }
     CHECK(lab.looked_up.empty());
