@@ -1,30 +1,38 @@
 #include "app/sandbox_egress.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 #include "http/egress/egress_dial.hpp"
-#include "http/wire/tls_context.hpp"
 
 namespace atl::app {
 
-SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports)
+base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config) {
+    auto made = http::TlsContext::make_client(config.egress_ca);
+    if (!made && !config.egress_ca.empty())
+        return base::Error(made.error().code(), "--egress-ca: " + made.error().detail());
+    return made;
+}
+
+SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports,
+                             std::shared_ptr<const http::TlsContext> tls)
     : policy_(ceilings),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
       look_ups_(resolver_),
       service_(ports.server, http::EgressParts{policy_, look_ups_.look_up(),
                                                http::make_egress_dial(ports.executor, ports.timers),
-                                               http::make_hello_reader}) {}
+                                               http::make_hello_reader, std::move(tls)}) {}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {
     std::unique_ptr<SandboxEgress> made;
     if (!config.egress.is_on())
         return made;
-    // A bad file is told at the start, not by the first upstream.
-    if (auto read = http::TlsContext::make_client(config.egress_ca); !read)
-        return read.error();
+    auto tls = upstream_tls(config);
+    if (!tls)
+        return tls.error();
     try {
-        made = std::make_unique<SandboxEgress>(config.egress, ports);
+        made = std::make_unique<SandboxEgress>(config.egress, ports, std::move(*tls));
     } catch (const std::runtime_error& error) {
         return base::Error(base::Errc::host_unsupported, error.what());
     }

@@ -9,8 +9,13 @@
 #include "core/sandbox/manager.hpp"
 #include "http/egress/egress_adapters.hpp"
 #include "http/egress/egress_service.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::app {
+
+/// How the server verifies upstreams that it speaks TLS to: by the issuers of this host and those of
+/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is named.
+base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config);
 
 class SandboxEgress {
   public:
@@ -22,12 +27,12 @@ class SandboxEgress {
         http::Server& server;
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
-    /// files of
-    /// --egress-ca. `config` must outlive it. Errors: host_unsupported; those of TlsContext::make_client().
+    /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls().
     static base::Result<std::unique_ptr<SandboxEgress>> open(const Config& config, const Ports& ports,
                                                              sandbox::Manager& sandboxes);
     /// Throws std::runtime_error if resolv.conf cannot be read.
-    SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports);
+    SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports,
+                  std::shared_ptr<const http::TlsContext> tls);
 
   private:
     http::CeilingPolicy policy_;

@@ -14,6 +14,7 @@
 #include "core/sandbox/types.hpp"
 #include "http/access/ip_address.hpp"
 #include "http/wire/byte_stream.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::http {
 
@@ -84,6 +85,7 @@ struct EgressParts {
     EgressLookUp look_up;
     EgressDial dial;
     std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+    std::shared_ptr<const TlsContext> upstream_tls{};  // for upstreams that the server itself verifies
 };
 
 }  // namespace atl::http
