@@ -14,7 +14,8 @@
 namespace atl::app {
 
 /// How the server verifies upstreams that it speaks TLS to: by the issuers of this host and those of
-/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is named.
+/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is
+/// named.
 base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config);
 
 class SandboxEgress {
@@ -25,16 +26,19 @@ class SandboxEgress {
         base::Timers& timers;
         const base::Clock& clock;
         http::Server& server;
+        std::size_t connections = 0;  // of the server
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
     /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls().
     static base::Result<std::unique_ptr<SandboxEgress>> open(const Config& config, const Ports& ports,
                                                              sandbox::Manager& sandboxes);
     /// Throws std::runtime_error if resolv.conf cannot be read.
-    SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports,
+    SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
                   std::shared_ptr<const http::TlsContext> tls);
+    const http::EgressBounds& bounds() const noexcept { return *bounds_; }
 
   private:
+    const std::shared_ptr<http::EgressBounds> bounds_;
     http::CeilingPolicy policy_;
     http::Resolver resolver_;
     http::EgressLookUps look_ups_;

@@ -13,7 +13,6 @@ using base::Errc;
 using base::Error;
 
 constexpr std::uint16_t k_default_port = 80;  // of an http: address
-constexpr std::chrono::seconds k_egress_retry_after{1};
 
 // The error of a part, about this target.
 Error about(const EgressGrant& grant, const Error& error) {
@@ -26,7 +25,7 @@ EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox:
     : sandbox_id_(std::move(sandbox_id)),
       parts_(std::move(parts)),
       rules_(parts_.policy.rules(settings)),
-      connections_(base::k_egress_connections_of_sandbox),
+      turns_(parts_.bounds ? parts_.bounds->turns(sandbox_id_) : nullptr),
       handler_([this](RequestContext& context) { return async_answer(context); }) {}
 
 EgressDoor::~EgressDoor() = default;
@@ -48,16 +47,6 @@ std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connect
     const auto place = flows_.insert(flows_.end(), {grant, &client});
     // The session that runs the flow keeps this.
     return {this, [this, place](const void*) { flows_.erase(place); }};
-}
-
-base::Result<CountLimiter::Lease> EgressDoor::connect(const PeerAddress&) {
-    auto lease = connections_.take(0);
-    if (!lease)
-        return Error(Errc::capacity,
-                     "This sandbox has the " + std::to_string(base::k_egress_connections_of_sandbox) +
-                         " connections to its proxy that it may have.",
-                     k_egress_retry_after);
-    return std::move(*lease);
 }
 
 Decision EgressDoor::admit(RequestContext& context, const Arrival&) {
@@ -109,9 +98,19 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     const bool is_connect = context.request.method_text == "CONNECT";
     const auto grant =
         rules_->check(context.request.authority, is_connect ? std::uint16_t{0} : k_default_port);
+    // What is refused has its turn, too: a program that asks again and again costs no more than others.
+    const auto await_turn = [this](EgressBounds::Turn done) {
+        if (parts_.bounds)
+            parts_.bounds->await_turn(sandbox_id_, std::move(done));
+        else
+            done(base::Result<void>());
+    };
+    const auto turn = co_await context.async_reply<void>(await_turn);
     if (grant.has_error())
         co_return grant.error();
     const EgressGrant target = *grant;
+    if (turn.has_error())
+        co_return about(target, turn.error());
     auto addresses = co_await async_addresses(context, target);
     if (addresses.has_error())
         co_return addresses.error();
@@ -129,9 +128,10 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader};
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, turns_};
     Response response;
-    response.payer = base::ShareHolder::preview(sandbox_id_);
+    response.payer =
+        parts_.bounds ? parts_.bounds->owner(sandbox_id_) : base::ShareHolder::thing(sandbox_id_);
     response.relay = std::make_unique<EgressFlow>(is_connect ? EgressForm::connect : EgressForm::absolute,
                                                   target, std::move(*stream), std::move(ports));
     co_return response;

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "http/access/count_limiter.hpp"
 #include "http/egress/egress_flow.hpp"
 #include "http/egress/egress_parts.hpp"
 #include "http/server/service.hpp"
@@ -29,7 +28,6 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     std::size_t open() const noexcept { return flows_.size(); }
 
     TargetForms targets() const noexcept override { return TargetForms::of_proxy; }
-    base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override;
 
@@ -47,7 +45,7 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     const std::string sandbox_id_;
     const EgressParts parts_;
     std::unique_ptr<const EgressRules> rules_;
-    CountLimiter connections_;
+    const std::shared_ptr<RelayTurns> turns_;
     std::list<Open> flows_;
     const Services services_{*this};
     const Handler handler_;

@@ -27,6 +27,7 @@ class EgressFlow final : public Relay {
         std::function<std::shared_ptr<const void>(Connection& client)> open;
         Exchange::Refusal refuse;
         std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+        std::shared_ptr<RelayTurns> turns{};  // null: its bytes are of no turns
     };
     EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
     ~EgressFlow() override;

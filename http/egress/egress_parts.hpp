@@ -13,6 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/access/ip_address.hpp"
+#include "http/egress/egress_bounds.hpp"
 #include "http/wire/byte_stream.hpp"
 #include "http/wire/tls_context.hpp"
 
@@ -86,6 +87,7 @@ struct EgressParts {
     EgressDial dial;
     std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
     std::shared_ptr<const TlsContext> upstream_tls{};  // for upstreams that the server itself verifies
+    std::shared_ptr<EgressBounds> bounds{};            // null: there are none
 };
 
 }  // namespace atl::http

@@ -84,24 +84,9 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 class EgressLab {
   public:
     explicit EgressLab(std::vector<std::string> allow)
-        : door(std::make_shared<http::EgressDoor>(
-              "box",
-              http::EgressParts{
-                  policy_,
-                  [this](const std::string& sandbox, const std::string& host, auto done) {
-                      looked_up.push_back(sandbox + ' ' + host);
-                      const auto found = names.find(host);
-                      if (found == names.end())
-                          return done(base::Error(base::Errc::upstream_failed, "no address"));
-                      done(found->second);
-                  },
-                  [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
-                      dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
-                      upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
-                      done(std::make_unique<FakeStream>(upstreams.back()));
-                  },
-                  [] { return std::make_unique<FakeOpeningReader>(); }},
-              sandbox::EgressSettings{std::move(allow), ""})) {}
+        : door(std::make_shared<http::EgressDoor>("box", parts(), sandbox::EgressSettings{allow, ""})),
+          neighbour(
+              std::make_shared<http::EgressDoor>("neighbour", parts(), sandbox::EgressSettings{allow, ""})) {}
     ~EgressLab() {
         for (const auto& session : sessions_)
             session->abort();
@@ -111,13 +96,14 @@ class EgressLab {
     EgressLab& operator=(const EgressLab&) = delete;
 
     /// A program inside that has sent this.
-    std::shared_ptr<FakePeer> connect(std::string_view bytes) {
+    std::shared_ptr<FakePeer> connect(std::string_view bytes) { return connect(bytes, *door); }
+    std::shared_ptr<FakePeer> connect(std::string_view bytes, http::EgressDoor& to) {
         auto peer = std::make_shared<FakePeer>(loop_.get_executor());
         auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
                                                              timers_, state_.settings);
         sessions_.push_back(std::make_shared<http::Session>(
-            state_, *door->services(), std::move(connection), http::PeerAddress{},
-            http::ListenerScope::loopback, http::CountLimiter::Lease()));
+            state_, *to.services(), std::move(connection), http::PeerAddress{}, http::ListenerScope::loopback,
+            http::CountLimiter::Lease()));
         tasks_.spawn(async_serve(sessions_.back()));
         run();
         send(*peer, bytes);
@@ -126,6 +112,11 @@ class EgressLab {
     void run() {
         loop_.restart();
         loop_.poll();
+    }
+    /// One handler; false if there is none.
+    bool run_one() {
+        loop_.restart();
+        return loop_.poll_one() > 0;
     }
     void send(FakePeer& peer, std::string_view bytes) {
         peer.send(bytes);
@@ -142,6 +133,25 @@ class EgressLab {
     FakePeer& upstream() { return *upstreams.back(); }
 
   private:
+    http::EgressParts parts() {
+        http::EgressParts made{
+            policy_,
+            [this](const std::string& sandbox, const std::string& host, auto done) {
+                looked_up.push_back(sandbox + ' ' + host);
+                const auto found = names.find(host);
+                if (found == names.end())
+                    return done(base::Error(base::Errc::upstream_failed, "no address"));
+                done(found->second);
+            },
+            [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                done(std::make_unique<FakeStream>(upstreams.back()));
+            },
+            [] { return std::make_unique<FakeOpeningReader>(); }};
+        made.bounds = bounds;
+        return made;
+    }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
     boost::asio::io_context loop_{1};
@@ -157,7 +167,12 @@ class EgressLab {
     std::vector<std::string> looked_up;
     std::vector<std::string> dialed;
     std::vector<std::shared_ptr<FakePeer>> upstreams;
+    const std::shared_ptr<http::EgressBounds> bounds = std::make_shared<http::EgressBounds>(
+        loop_.get_executor(), clock_, timers_,
+        [](const std::string& id) { return base::ShareHolder::thing(id); },
+        http::EgressBounds::Totals{base::k_max_connections});
     const std::shared_ptr<http::EgressDoor> door;
+    const std::shared_ptr<http::EgressDoor> neighbour;  // of another sandbox
 
   private:
     http::ServerState state_{clock_, timers_, http::Settings{}};
