@@ -30,9 +30,9 @@ class InnerServer final : public ServerThread, public TestRoutes {
         on_loop([&] {
             services_ = std::make_shared<const http::Services>(gate());
             http::InnerAccess access;
-            access.pause = [this] { return std::exchange(pause, base::Millis(0)); };
+            access.pause = [this] { return std::exchange(pause_, base::Millis(0)); };
             access.enter = [this]() -> base::Result<std::shared_ptr<const void>> {
-                if (counted_ == most)
+                if (counted_ == most_)
                     return base::Error(base::Errc::capacity, "It is full.");
                 ++counted_;
                 return std::shared_ptr<const void>(this, [this](const void*) { --counted_; });
@@ -50,13 +50,24 @@ class InnerServer final : public ServerThread, public TestRoutes {
         on_loop([&] { server().close_inner(*services_); });
     }
 
+    /// From now on so many may enter, and the next one has to wait.
+    void bound(std::size_t most, base::Millis pause) {
+        on_loop([&] {
+            most_ = most;
+            pause_ = pause;
+        });
+    }
+    bool has_paused() {
+        return eventually([&] { return pause_ == base::Millis(0); });
+    }
+
     std::string inner;
-    std::size_t most = 100;
-    base::Millis pause{0};  // before the next connection
 
   private:
     std::shared_ptr<const http::Services> services_;
     std::size_t counted_ = 0;
+    std::size_t most_ = 100;
+    base::Millis pause_{0};
 };
 
 }  // namespace
@@ -95,11 +106,10 @@ TEST_CASE("A connection from inside a sandbox counts twice, since its upstream i
 
 TEST_CASE("A connection that may not enter is refused, and one that has to wait is served later") {
     InnerServer server;
-    server.most = 1;
-    server.pause = base::Millis(1);
+    server.bound(1, base::Millis(1));
     HttpClient inside = server.inner_client();
     CHECK(inside.request("GET", "/hello").status == 200);
-    CHECK(server.pause == base::Millis(0));
+    CHECK(server.has_paused());
     auto second = server.inner_client();
     second.connect();
     CHECK(second.read_response().status == 503);
