@@ -16,19 +16,26 @@ base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config&
     return made;
 }
 
-SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports,
+SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
                              std::shared_ptr<const http::TlsContext> tls,
                              std::shared_ptr<http::EgressRecorder> recorder)
     : recorder_(std::move(recorder)),
-      policy_(ceilings),
+      bounds_(std::make_shared<http::EgressBounds>(
+          ports.executor, ports.clock, ports.timers,
+          [&sandboxes](const std::string& id) {
+              const sandbox::Record* const record = sandboxes.find(id);
+              return record == nullptr ? base::ShareHolder::thing(id) : sandbox::user_of(*record);
+          },
+          http::EgressBounds::Totals{ports.connections, config.user_share_percent})),
+      policy_(config.egress),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
-      look_ups_(resolver_),
+      look_ups_(resolver_, bounds_),
       secrets_(ports.secrets),
-      service_(
-          ports.server,
-          http::EgressParts{policy_, http::told_look_up(look_ups_.look_up(), recorder_),
-                            http::make_egress_dial(ports.executor, ports.timers), http::make_hello_reader,
-                            http::make_egress_tls(ports.timers, std::move(tls)), &secrets_, recorder_}) {}
+      service_(ports.server,
+               http::EgressParts{policy_, http::told_look_up(look_ups_.look_up(), recorder_),
+                                 http::make_egress_dial(ports.executor, ports.timers),
+                                 http::make_hello_reader, http::make_egress_tls(ports.timers, std::move(tls)),
+                                 &secrets_, recorder_, bounds_}) {}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {
@@ -42,7 +49,8 @@ base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& c
     if (!recorder)
         return recorder.error();
     try {
-        made = std::make_unique<SandboxEgress>(config.egress, ports, std::move(*tls), std::move(*recorder));
+        made =
+            std::make_unique<SandboxEgress>(config, ports, sandboxes, std::move(*tls), std::move(*recorder));
     } catch (const std::runtime_error& error) {
         return base::Error(base::Errc::host_unsupported, error.what());
     }

@@ -30,6 +30,7 @@ class SandboxEgress {
         http::Server& server;
         const secrets::Secrets& secrets;
         conversation::Manager& conversations;
+        std::size_t connections = 0;  // of the server
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
     /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls() and
@@ -37,15 +38,17 @@ class SandboxEgress {
     static base::Result<std::unique_ptr<SandboxEgress>> open(const Config& config, const Ports& ports,
                                                              sandbox::Manager& sandboxes);
     /// Throws std::runtime_error if resolv.conf cannot be read.
-    SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports,
+    SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
                   std::shared_ptr<const http::TlsContext> tls,
                   std::shared_ptr<http::EgressRecorder> recorder);
 
+    const http::EgressBounds& bounds() const noexcept { return *bounds_; }
     const http::EgressRecorder& recorder() const noexcept { return *recorder_; }
 
   private:
     // Requests that end after this is destroyed have it, too.
     const std::shared_ptr<http::EgressRecorder> recorder_;
+    const std::shared_ptr<http::EgressBounds> bounds_;
     http::CeilingPolicy policy_;
     http::Resolver resolver_;
     http::EgressLookUps look_ups_;

@@ -140,12 +140,22 @@ std::unique_ptr<const EgressRules> CeilingPolicy::rules(const sandbox::EgressSet
 }
 
 EgressLookUp EgressLookUps::look_up() {
-    return [this](const std::string&, const std::string& host, Done done) { ask(host, std::move(done)); };
+    return [this](const std::string& sandbox_id, const std::string& host, Done done) {
+        ask(sandbox_id, host, std::move(done));
+    };
 }
 
-void EgressLookUps::ask(const std::string& host, Done done) {
+void EgressLookUps::ask(const std::string& sandbox_id, const std::string& host, Done done) {
+    Resolver::Shares shares;
+    if (bounds_) {
+        auto place = bounds_->look_up(sandbox_id);
+        if (place.has_error())
+            return done(place.error());
+        shares.push_back(std::move(*place));
+    }
     const auto at = asked_.insert(asked_.end(), Asked{std::move(done)});
-    at->query = resolver_.start(host, {}, base::k_egress_look_up_time, [this, at] { finish(at); });
+    at->query =
+        resolver_.start(host, std::move(shares), base::k_egress_look_up_time, [this, at] { finish(at); });
     if (at->query->answer())
         finish(at);
 }

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/egress/ceilings.hpp"
 #include "core/secrets/secrets.hpp"
@@ -27,8 +28,9 @@ class CeilingPolicy final : public EgressPolicy {
 /// Look-ups that are under way. Destroying it drops them, without an answer.
 class EgressLookUps {
   public:
-    /// `resolver` must outlive it.
-    explicit EgressLookUps(Resolver& resolver) : resolver_(resolver) {}
+    /// `resolver` must outlive it. With `bounds` each takes a place there.
+    explicit EgressLookUps(Resolver& resolver, std::shared_ptr<EgressBounds> bounds = nullptr)
+        : resolver_(resolver), bounds_(std::move(bounds)) {}
     EgressLookUps(const EgressLookUps&) = delete;
     EgressLookUps& operator=(const EgressLookUps&) = delete;
 
@@ -41,10 +43,11 @@ class EgressLookUps {
         Done done;
         std::unique_ptr<Resolver::Query> query{};
     };
-    void ask(const std::string& host, Done done);
+    void ask(const std::string& sandbox_id, const std::string& host, Done done);
     void finish(std::list<Asked>::iterator at);
 
     Resolver& resolver_;
+    const std::shared_ptr<EgressBounds> bounds_;
     std::list<Asked> asked_;
 };
 

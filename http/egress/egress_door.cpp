@@ -14,7 +14,6 @@ using base::Errc;
 using base::Error;
 
 constexpr std::uint16_t k_default_port = 80;  // of an http: address
-constexpr std::chrono::seconds k_egress_retry_after{1};
 
 // The error of a part, about this target.
 Error about(const EgressGrant& grant, const Error& error) {
@@ -27,7 +26,7 @@ EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox:
     : sandbox_id_(std::move(sandbox_id)),
       parts_(std::move(parts)),
       rules_(parts_.policy.rules(settings)),
-      connections_(base::k_egress_connections_of_sandbox),
+      turns_(parts_.bounds ? parts_.bounds->turns(sandbox_id_) : nullptr),
       handler_([this](RequestContext& context) { return async_answer(context); }) {}
 
 EgressDoor::~EgressDoor() = default;
@@ -49,16 +48,6 @@ std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connect
     const auto place = flows_.insert(flows_.end(), {grant, &client});
     // The session that runs the flow keeps this.
     return {this, [this, place](const void*) { flows_.erase(place); }};
-}
-
-base::Result<CountLimiter::Lease> EgressDoor::connect(const PeerAddress&) {
-    auto lease = connections_.take(0);
-    if (!lease)
-        return Error(Errc::capacity,
-                     "This sandbox has the " + std::to_string(base::k_egress_connections_of_sandbox) +
-                         " connections to its proxy that it may have.",
-                     k_egress_retry_after);
-    return std::move(*lease);
 }
 
 Decision EgressDoor::admit(RequestContext& context, const Arrival&) {
@@ -116,6 +105,16 @@ base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestCon
     co_return found;
 }
 
+base::Task<base::Result<void>> EgressDoor::async_turn(RequestContext& context) {
+    const auto await_turn = [this](EgressBounds::Turn done) {
+        if (parts_.bounds)
+            parts_.bounds->await_turn(sandbox_id_, std::move(done));
+        else
+            done(base::Result<void>());
+    };
+    co_return co_await context.async_reply<void>(await_turn);
+}
+
 base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
                                                                                 const EgressGrant& target,
                                                                                 const MayDial& may_dial,
@@ -151,10 +150,14 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     const std::uint16_t default_port = form == EgressForm::connect ? std::uint16_t{0} : k_default_port;
     if (const auto asked = egress::parse_endpoint(context.request.authority, default_port))
         report->about(asked->host.name, asked->port);
+    // What is refused has its turn, too: a program that asks again and again costs no more than others.
+    const auto turn = co_await async_turn(context);
     const auto grant = rules_->check(context.request.authority, default_port);
     if (grant.has_error())
         co_return grant.error();
     const EgressGrant target = *grant;
+    if (turn.has_error())
+        co_return about(target, turn.error());
     const MayDial may_dial = [&](const IpAddress& address) { return rules_->may_dial(target, address); };
     auto stream = co_await async_connect(context, target, may_dial, *report);
     if (stream.has_error())
@@ -168,10 +171,11 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
         return std::make_unique<Response>(refuse(context, error));
     };
     auto counted = report->count(std::move(*stream));
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader,
-                            std::move(report)};
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, std::move(report),
+                            turns_};
     Response response;
-    response.payer = base::ShareHolder::preview(sandbox_id_);
+    response.payer =
+        parts_.bounds ? parts_.bounds->owner(sandbox_id_) : base::ShareHolder::thing(sandbox_id_);
     response.relay = std::make_unique<EgressFlow>(form, target, std::move(counted), std::move(ports));
     co_return response;
 }

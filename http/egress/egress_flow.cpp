@@ -79,7 +79,10 @@ std::unique_ptr<Exchange> EgressFlow::exchange() const {
     };
     auto heads = ports_.make_heads ? ports_.make_heads()
                                    : std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port));
-    return std::make_unique<Exchange>(upstream_, std::move(heads), std::move(refuse));
+    auto made = std::make_unique<Exchange>(upstream_, std::move(heads), std::move(refuse),
+                                           ExchangeDeadlines{.idle = base::k_egress_idle_time});
+    made->take_turns(ports_.turns);
+    return made;
 }
 
 base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const ServerState& state) {
@@ -94,8 +97,10 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
         co_await async_serve_requests(client, state);
     } else {
         const auto upstream = std::make_shared<Connection>(upstream_->take(), client);
+        upstream->charge_to(client.payer());
         const std::function<void(Traffic)> nobody;
-        co_await async_tunnel(client, *upstream, state, base::k_relay_stuck_time, nobody);
+        const TunnelTimes times{base::k_relay_stuck_time, base::k_egress_idle_time};
+        co_await async_tunnel(client, *upstream, state, times, nobody, ports_.turns.get());
         upstream->close();
     }
     co_return closed(200);

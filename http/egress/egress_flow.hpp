@@ -28,6 +28,7 @@ class EgressFlow final : public Relay {
         Exchange::Refusal refuse;
         std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
         std::shared_ptr<EgressReport> report{};
+        std::shared_ptr<RelayTurns> turns{};  // null: its bytes are of no turns
         /// For each request; empty: those of a proxy.
         std::function<std::unique_ptr<HeadPolicy>()> make_heads{};
     };

@@ -14,7 +14,9 @@
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/access/ip_address.hpp"
+#include "http/egress/egress_bounds.hpp"
 #include "http/wire/byte_stream.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::http {
 
@@ -161,6 +163,7 @@ struct EgressParts {
     EgressSecure secure{};                     // of routes; empty: they have no https: upstreams
     const EgressSecrets* secrets = nullptr;    // outlives all that has these parts; null: there are none
     std::shared_ptr<EgressReports> reports{};  // null: nobody is told
+    std::shared_ptr<EgressBounds> bounds{};    // null: there are none
 };
 
 }  // namespace atl::http

@@ -31,6 +31,10 @@ class EgressService final : public sandbox::Egress {
     void close(const std::string& sandbox_id) override;
 
   private:
+    /// How a listener of the sandbox is bounded, and its connections counted as the server's.
+    InnerAccess access_of(const std::string& sandbox_id,
+                          std::function<std::shared_ptr<const void>()> count) const;
+
     struct Opened {
         std::shared_ptr<EgressDoor> door;
         std::shared_ptr<const void> counted;  // the listener

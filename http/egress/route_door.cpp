@@ -238,6 +238,9 @@ base::Task<Result<Response>> RouteDoor::async_open(RequestContext& context, cons
                                                    std::shared_ptr<EgressReport> report) {
     const RoutePtr route = asked.route;
     report->about(route->upstream.endpoint.host.name, route->upstream.endpoint.port);
+    const auto turn = co_await door_->async_turn(context);
+    if (turn.has_error())
+        co_return turn.error();
     const auto grant = route->rules->check(route->upstream.endpoint.text(), 0);
     if (grant.has_error())
         co_return grant.error();
@@ -258,9 +261,11 @@ base::Task<Result<Response>> RouteDoor::async_open(RequestContext& context, cons
         return std::make_unique<Response>(refuse(context, error));
     };
     auto take_heads = [heads] { return std::move(*heads); };
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), {}, report, std::move(take_heads)};
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), {}, report,
+                            door_->turns(),       std::move(take_heads)};
     Response response;
-    response.payer = base::ShareHolder::preview(sandbox_id_);
+    response.payer =
+        parts_.bounds ? parts_.bounds->owner(sandbox_id_) : base::ShareHolder::thing(sandbox_id_);
     response.relay = std::make_unique<EgressFlow>(EgressForm::route, target,
                                                   report->count(std::move(*stream)), std::move(ports));
     co_return response;

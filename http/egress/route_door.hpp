@@ -18,7 +18,7 @@ namespace atl::http {
 
 class RouteDoor final : public Service, public std::enable_shared_from_this<RouteDoor> {
   public:
-    /// `door`: of the same sandbox; its connections count among the door's. `defaults` are the operator's.
+    /// `door`: of the same sandbox; `defaults` are the operator's.
     RouteDoor(std::string sandbox_id, EgressParts parts, std::shared_ptr<EgressDoor> door,
               std::vector<sandbox::EgressRoute> defaults, const sandbox::EgressSettings& settings);
     ~RouteDoor() override;
@@ -30,9 +30,6 @@ class RouteDoor final : public Service, public std::enable_shared_from_this<Rout
     /// Requests that are under way.
     std::size_t open() const noexcept { return flows_.size(); }
 
-    base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override {
-        return door_->connect(peer);
-    }
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override {
         return door_->refuse(context, error);

@@ -88,26 +88,9 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 class EgressLab {
   public:
     explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr)
-        : door(std::make_shared<http::EgressDoor>(
-              "box",
-              with_reports(
-                  std::move(reports),
-                  http::EgressParts{
-                      policy,
-                      [this](const std::string& sandbox, const std::string& host, auto done) {
-                          looked_up.push_back(sandbox + ' ' + host);
-                          const auto found = names.find(host);
-                          if (found == names.end())
-                              return done(base::Error(base::Errc::upstream_failed, "no address"));
-                          done(found->second);
-                      },
-                      [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
-                          dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
-                          upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
-                          done(std::make_unique<FakeStream>(upstreams.back()));
-                      },
-                      [] { return std::make_unique<FakeOpeningReader>(); }}),
-              sandbox::EgressSettings{std::move(allow), ""})) {}
+        : door(std::make_shared<http::EgressDoor>("box", parts(reports), sandbox::EgressSettings{allow, ""})),
+          neighbour(std::make_shared<http::EgressDoor>("neighbour", parts(reports),
+                                                       sandbox::EgressSettings{allow, ""})) {}
     ~EgressLab() { end(); }
     /// What a derived lab has for its sessions has to outlive them.
     void end() {
@@ -120,6 +103,9 @@ class EgressLab {
 
     /// A program inside that has sent this.
     std::shared_ptr<FakePeer> connect(std::string_view bytes) { return connect(bytes, *door->services()); }
+    std::shared_ptr<FakePeer> connect(std::string_view bytes, http::EgressDoor& to) {
+        return connect(bytes, *to.services());
+    }
     std::shared_ptr<FakePeer> connect(std::string_view bytes, const http::Services& services) {
         auto peer = std::make_shared<FakePeer>(loop_.get_executor());
         auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
@@ -136,6 +122,11 @@ class EgressLab {
         loop_.restart();
         loop_.poll();
     }
+    /// One handler; false if there is none.
+    bool run_one() {
+        loop_.restart();
+        return loop_.poll_one() > 0;
+    }
     void send(FakePeer& peer, std::string_view bytes) {
         peer.send(bytes);
         run();
@@ -151,10 +142,25 @@ class EgressLab {
     FakePeer& upstream() { return *upstreams.back(); }
 
   private:
-    static http::EgressParts with_reports(std::shared_ptr<http::EgressReports> reports,
-                                          http::EgressParts parts) {
-        parts.reports = std::move(reports);
-        return parts;
+    http::EgressParts parts(std::shared_ptr<http::EgressReports> reports) {
+        http::EgressParts made{
+            policy,
+            [this](const std::string& sandbox, const std::string& host, auto done) {
+                looked_up.push_back(sandbox + ' ' + host);
+                const auto found = names.find(host);
+                if (found == names.end())
+                    return done(base::Error(base::Errc::upstream_failed, "no address"));
+                done(found->second);
+            },
+            [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                done(std::make_unique<FakeStream>(upstreams.back()));
+            },
+            [] { return std::make_unique<FakeOpeningReader>(); }};
+        made.bounds = bounds;
+        made.reports = std::move(reports);
+        return made;
     }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
@@ -171,7 +177,12 @@ class EgressLab {
     std::vector<std::string> looked_up;
     std::vector<std::string> dialed;
     std::vector<std::shared_ptr<FakePeer>> upstreams;
+    const std::shared_ptr<http::EgressBounds> bounds = std::make_shared<http::EgressBounds>(
+        loop_.get_executor(), clock_, timers_,
+        [](const std::string& id) { return base::ShareHolder::thing(id); },
+        http::EgressBounds::Totals{base::k_max_connections});
     const std::shared_ptr<http::EgressDoor> door;
+    const std::shared_ptr<http::EgressDoor> neighbour;  // of another sandbox
 
   private:
     http::ServerState state_{clock_, timers_, http::Settings{}};

@@ -207,14 +207,4 @@ TEST_CASE("A rule that is taken back ends what is open by it, and nothing else")
     CHECK(lab.take(*again).starts_with("HTTP/1.1 403 "));
 }
 
-TEST_CASE("A sandbox has so many connections to its proxy, and no more") {
-    EgressLab lab(std::vector<std::string>{});
-    std::vector<http::CountLimiter::Lease> held;
-    for (std::size_t i = 0; i < base::k_egress_connections_of_sandbox; ++i)
-        held.push_back(std::move(*lab.door->connect({})));
-    CHECK(lab.door->connect({}).error().code() == base::Errc::capacity);
-    held.pop_back();
-    CHECK(lab.door->connect({}).has_value());
-}
-
 }  // namespace egress_test
