@@ -16,7 +16,6 @@
 #include "http/access/ip_address.hpp"
 #include "http/egress/egress_bounds.hpp"
 #include "http/wire/byte_stream.hpp"
-#include "http/wire/tls_context.hpp"
 
 namespace atl::http {
 
