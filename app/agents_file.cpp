@@ -21,7 +21,7 @@ bool is_name(const std::string& name) {
     });
 }
 
-// Of `object`; a route whose variable is not set is not there.
+// The member `routes` of `object`; a route whose variable is not set is not there.
 Result<std::vector<sandbox::EgressRoute>> routes_of(const nlohmann::json& object) {
     std::vector<sandbox::EgressRoute> routes;
     if (!object.contains("routes"))
@@ -113,7 +113,7 @@ Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
     const auto routes = routes_of(json);
     if (!routes)
         return invalid(routes.error().detail());
-    // Those of an agent count before those of all.
+    // An agent's own routes count before the routes of all agents.
     for (AgentSpec& agent : agents)
         agent.routes.insert(agent.routes.end(), routes->begin(), routes->end());
     return agents;

@@ -14,7 +14,7 @@ constexpr std::string_view k_https_scheme = "https://";
 
 constexpr std::string_view k_token_marks = "!#$%&'*+-.^_`|~";
 
-// Of one connection, of the framing, or of the target, which are the server's own.
+// The headers of a connection, of the framing and of the target are the server's own.
 constexpr std::array<std::string_view, 14> k_fixed_headers{"connection",
                                                            "content-length",
                                                            "expect",

@@ -72,7 +72,7 @@ void set_variable(Environment& env, std::string_view name, std::string value) {
     env.emplace_back(name, std::move(value));
 }
 
-// What the request says of them stays.
+// A variable of the request stays as it is.
 void set_unless_asked(Environment& env, const Record& record, std::string_view name, std::string value) {
     if (!has_variable(record.env, name))
         set_variable(env, name, std::move(value));

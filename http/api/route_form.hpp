@@ -17,12 +17,12 @@ namespace atl::http {
 /// The value of a variable of the server's; nothing: it is not set.
 using RouteVariables = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Of `reader`'s member `routes`, in normal form; none where there is none. Errors go to `reader`:
+/// Reads `reader`'s member `routes` into normal form; none where there is none. Errors go to `reader`:
 /// invalid_field, unknown_field. With `variables` a header may be {"env": NAME}: a route with one that is not
 /// set is left out. What a route may name is checked in sandbox::Egress::check().
 std::vector<sandbox::EgressRoute> read_routes(ObjectReader& reader,
                                               const RouteVariables* variables = nullptr);
-/// As they were read; names of secrets, never values.
+/// Writes routes as they were read: names of secrets, never values.
 void write_routes(base::JsonWriter& json, const std::vector<sandbox::EgressRoute>& routes);
 /// The schema NetworkRoute.
 void add_route_schemas(Schema& out);

@@ -93,7 +93,7 @@ void RouteDoor::change(const sandbox::EgressSettings& settings) {
         add(route, settings.user_id);
     for (const sandbox::EgressRoute& route : defaults_)
         add(route, "");
-    // What stays as it was goes on.
+    // A route that stays as it was goes on.
     for (const auto& [name, old] : before) {
         const auto now = routes_.find(name);
         if (now != routes_.end() && now->second->settings == old->settings &&
