@@ -1,8 +1,11 @@
 #include "app/agents_file.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "http/api/route_form.hpp"
 
 namespace atl::app {
 namespace {
@@ -18,12 +21,29 @@ bool is_name(const std::string& name) {
     });
 }
 
+// The member `routes` of `object`; a route whose variable is not set is not there.
+Result<std::vector<sandbox::EgressRoute>> routes_of(const nlohmann::json& object) {
+    std::vector<sandbox::EgressRoute> routes;
+    if (!object.contains("routes"))
+        return routes;
+    const http::RouteVariables variables = [](const std::string& name) -> std::optional<std::string> {
+        const char* const value = std::getenv(name.c_str());
+        return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+    };
+    const nlohmann::json alone{{"routes", object["routes"]}};
+    http::ObjectReader reader(alone);
+    routes = http::read_routes(reader, &variables);
+    if (auto finished = reader.finish(); finished.has_error())
+        return finished.error();
+    return routes;
+}
+
 Result<AgentSpec> read_agent(const nlohmann::json& entry) {
     const auto invalid = [](const std::string& what) { return Error(Errc::invalid_field, what); };
     if (!entry.is_object())
-        return invalid("an agent is an object with name, argv and dir");
+        return invalid("an agent is an object with name, argv, dir and routes");
     for (const auto& [key, value] : entry.items()) {
-        if (key != "name" && key != "argv" && key != "dir")
+        if (key != "name" && key != "argv" && key != "dir" && key != "routes")
             return invalid("unknown field \"" + key + "\" in an agent");
     }
     AgentSpec agent;
@@ -38,6 +58,10 @@ Result<AgentSpec> read_agent(const nlohmann::json& entry) {
             return invalid("agent " + agent.name + ": argv holds strings without NUL bytes");
         agent.argv.push_back(argument.get<std::string>());
     }
+    auto routes = routes_of(entry);
+    if (!routes)
+        return invalid("agent " + agent.name + ": " + routes.error().detail());
+    agent.routes = std::move(*routes);
     if (!entry.contains("dir"))
         return agent;
     if (!entry["dir"].is_string())
@@ -71,8 +95,10 @@ Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
     if (!stream)
         return invalid("cannot be read");
     const auto json = nlohmann::json::parse(stream, nullptr, false);
-    if (!json.is_object() || json.size() != 1 || !json.contains("agents") || !json["agents"].is_array())
-        return invalid("it is not a JSON object of the form {\"agents\": [...]}");
+    const bool has_routes = json.is_object() && json.contains("routes");
+    if (!json.is_object() || json.size() != (has_routes ? 2 : 1) || !json.contains("agents") ||
+        !json["agents"].is_array())
+        return invalid("it is not a JSON object of the form {\"agents\": [...], \"routes\": [...]}");
     auto agents = built_in_agents();
     for (const auto& entry : json["agents"]) {
         auto agent = read_agent(entry);
@@ -84,6 +110,12 @@ Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
             return invalid("the name " + agent->name + " is taken");
         agents.push_back(std::move(*agent));
     }
+    const auto routes = routes_of(json);
+    if (!routes)
+        return invalid(routes.error().detail());
+    // An agent's own routes count before the routes of all agents.
+    for (AgentSpec& agent : agents)
+        agent.routes.insert(agent.routes.end(), routes->begin(), routes->end());
     return agents;
 }
 

@@ -22,6 +22,7 @@
 #include "app/part_settings.hpp"
 #include "app/required_limits.hpp"
 #include "app/sandbox_egress.hpp"
+#include "app/stored_secrets.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
 #include "bridge/checker/checker.hpp"
@@ -68,9 +69,7 @@ using base::Millis;
 using base::Result;
 namespace evt = base::evt;
 
-namespace {
 constexpr Millis k_http_grace{3'000};
-}  // namespace
 
 // Members are in the order of their construction; they are destroyed in the opposite order.
 struct Application::Parts {
@@ -117,6 +116,7 @@ struct Application::Parts {
     Hangups hangups;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
+    std::unique_ptr<secrets::Secrets> secrets;
     std::unique_ptr<fs_guard::Helpers> helpers;
     std::unique_ptr<store::SqliteNodeStore> node;
     std::optional<store::LogEpoch> log_epoch;
@@ -192,6 +192,11 @@ Result<void> Application::Parts::open_database() {
     if (!opened)
         return opened.error();
     store = std::move(*opened);
+    auto kept = open_secrets(config, data, *store, clock);
+    if (!kept)
+        return kept.error();
+    secrets = std::move(*kept);
+    budgets.all.push_back(&secrets->places());
     return {};
 }
 
@@ -285,19 +290,7 @@ void Application::Parts::end_logs() {
 
 // A server without its list of engines runs no programs, and does all else.
 Result<void> Application::Parts::open_executions() {
-    auto engines = execution::Engines::read(engine_folders(config));
-    if (!engines)
-        LogLine(evt::executors_missing).quoted("err", engines.error().detail()).warn();
-    else if (!engines->stale_runner().empty())
-        LogLine(evt::executors_stale)
-            .quoted("err", engines->stale_runner().string() +
-                               " is not of this version of the server: run scripts/setup --executors again")
-            .warn();
-    if (const std::string why = why_no_executions(config); engines && !why.empty()) {
-        LogLine(evt::executors_missing).quoted("err", why).warn();
-        for (const execution::Engine& engine : engines->all())
-            engines->set_reason(engine, why);
-    }
+    auto engines = read_engines(config);
     if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
         return known;
     checker = std::make_unique<bridge::checker::Checker>(
@@ -412,17 +405,23 @@ Result<void> Application::Parts::open_http() {
         http::Api{*conversations, budgets, std::move(system), tokens.get(), &metrics, {}});
     api->executions = executions.get();
     api->checks = checker.get();
+    api->secrets = secrets.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
     http::Settings settings = http_settings(config, max_connections);
     settings.buffers = &budgets.connections;
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
-    auto made = SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server}, *sandboxes);
+    auto made = SandboxEgress::open(
+        config, {loop.get_executor(), timers, clock, *server, *secrets, *conversations, max_connections},
+        *sandboxes);
     if (!made)
         return made.error();
     egress = std::move(*made);
+    if (egress != nullptr)
+        budgets.all.insert(budgets.all.end(),
+                           {&egress->bounds().connections(), &egress->bounds().look_ups()});
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
-                          *checker, helpers->by_work(), disk_root});
+                          *checker, helpers->by_work(), disk_root, egress ? &egress->recorder() : nullptr});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             {config.tls_cert, config.tls_key},
@@ -572,7 +571,8 @@ void Application::start() {
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
-    parts_->hangups.await(parts_->certificate.get());
+    parts_->hangups.await(parts_->certificate.get(),
+                          parts_->egress ? parts_->egress->recorder().log() : nullptr);
 }
 
 void Application::run() {

@@ -8,6 +8,7 @@
 #include "app/data_dir.hpp"
 #include "app/host.hpp"
 #include "app/part_settings.hpp"
+#include "app/sandbox_egress.hpp"
 #include "http/server/listener.hpp"
 #include "http/wire/certificate.hpp"
 #include "http/wire/tls_context.hpp"
@@ -44,12 +45,19 @@ Result<void> check_engines(const Config& config) {
     return engines ? check_executor_pools(config, *engines) : Result<void>();
 }
 
+Result<void> check_egress_ca(const Config& config) {
+    if (!config.egress.is_on())
+        return {};
+    const auto tls = upstream_tls(config);
+    return tls ? Result<void>() : tls.error();
+}
+
 }  // namespace
 
 Result<CommandOutput> check_configuration(const Config& config) {
     if (const auto agents = configured_agents(config); !agents)
         return agents.error();
-    for (const auto check : {check_addresses, check_programs, check_engines}) {
+    for (const auto check : {check_addresses, check_programs, check_engines, check_egress_ca}) {
         if (const auto good = check(config); !good)
             return good.error();
     }

@@ -56,7 +56,8 @@ struct Config {
     std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
     std::string default_agent = "shell";
     bool allow_host_network = false;
-    egress::Ceilings egress;  // off without a flag
+    egress::Ceilings egress;           // off without a flag
+    std::filesystem::path egress_log;  // empty: none
     std::vector<std::filesystem::path>
         egress_ca;  // certificates that upstreams may have, beside the system's
     std::vector<std::string> hidden_paths;

@@ -12,6 +12,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/secrets/sealer.hpp"
 #include "http/access/key_file.hpp"
 
 namespace atl::app {
@@ -92,6 +93,25 @@ Result<std::string> identity_of(const std::filesystem::path& folder) {
             .field("is", fresh)
             .warn();
     return now;
+}
+
+/// A crash leaves a whole key or none: a key that secrets were sealed with is on the disk.
+Result<secrets::SecureText> make_secrets_key(const std::filesystem::path& folder,
+                                             const std::filesystem::path& file) {
+    auto key = secrets::new_sealing_key();
+    if (!key)
+        return key;
+    const std::filesystem::path temporary = file.string() + ".new";
+    ::unlink(temporary.c_str());  // the rest of an interrupted start
+    const UniqueFd made(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const UniqueFd place(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!made || !place ||
+        ::write(made.get(), key->data(), key->size()) != static_cast<ssize_t>(key->size()) ||
+        ::fsync(made.get()) != 0 || ::rename(temporary.c_str(), file.c_str()) != 0 ||
+        ::fsync(place.get()) != 0)
+        return storage("cannot write " + file.string(), errno);
+    return key;
 }
 
 Result<UniqueFd> take_lock(const std::filesystem::path& dir) {
@@ -205,6 +225,26 @@ Result<std::string> DataDir::token_key() const {
         return Error(Errc::storage_failed, file.string() + " does not hold a key of " +
                                                std::to_string(k_length) +
                                                " characters; delete it to have a new one made");
+    return key;
+}
+
+Result<secrets::SecureText> DataDir::secrets_key() const {
+    const auto file = path_ / "secrets.key";
+    const UniqueFd have(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!have)
+        return errno == ENOENT ? make_secrets_key(path_, file)
+                               : Result<secrets::SecureText>(storage("cannot read " + file.string(), errno));
+    struct stat status {};
+    if (::fstat(have.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size != static_cast<off_t>(secrets::k_key_bytes))
+        return Error(Errc::storage_failed, file.string() +
+                                               " does not hold a key of 32 bytes; restore it, or "
+                                               "delete it and put all secrets again");
+    if ((status.st_mode & 0077U) != 0)
+        return Error(Errc::storage_failed, "others can read " + file.string() + "; run chmod 600 on it");
+    auto key = secrets::SecureText::make(secrets::k_key_bytes);
+    if (key && ::pread(have.get(), key->data(), key->size(), 0) != static_cast<ssize_t>(key->size()))
+        return storage("cannot read " + file.string(), errno);
     return key;
 }
 

@@ -1,7 +1,7 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  keys.json  token-key  atoll.db  node.db  log-marker  backup-lock  run/
-//     etc/  masks/  workspaces/  unclaimed/  trash/  orphaned/
+//     lock  instance-id  api-key  keys.json  token-key  secrets.key  atoll.db  node.db  log-marker
+//     backup-lock  run/  etc/  masks/  workspaces/  unclaimed/  trash/  orphaned/
 // With a file system for the workspaces (fs-guard/workspace_root.hpp), the last four are in disk/.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/plain/unique_fd.hpp"
+#include "core/secrets/secure_text.hpp"
 
 namespace atl::app {
 
@@ -49,6 +50,11 @@ class DataDir {
     /// The key that signs stream tokens, made if there is none. Mode 0600. Without it, after a restart, every
     /// token of before is void.
     base::Result<std::string> token_key() const;
+
+    /// The key that seals secrets: 32 random bytes in `secrets.key`, made and synced to the disk if it is not
+    /// there, mode 0600. No backup has it. Errors: storage_failed, also for a file of another size or one
+    /// that others can read; capacity.
+    base::Result<secrets::SecureText> secrets_key() const;
 
     std::filesystem::path database() const { return database_of(path_); }
     /// The node's store (core/store/node_store.hpp).

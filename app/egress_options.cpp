@@ -76,6 +76,11 @@ void add_egress_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_EGRESS_CA")
         ->delimiter(',')
         ->check(CLI::ExistingFile);
+    cli.add_option("--egress-log", config.egress_log,
+                   "File that gets a line of JSON for each request of network \"egress\"; opened again at "
+                   "SIGHUP")
+        ->envname("ATOLL_EGRESS_LOG")
+        ->type_name("FILE");
 }
 
 void check_egress(const Config& config) {

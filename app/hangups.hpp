@@ -1,5 +1,6 @@
-// SIGHUP asks the server to read its certificate again (signal(7)); it never ends the server, also where
-// there is nothing to read. A signal that comes during the start is answered once the server serves.
+// SIGHUP asks the server to read its certificate again, and to open the file of --egress-log again
+// (signal(7)); it never ends the server, also where there is neither. A signal that comes during the start is
+// answered once the server serves.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -7,6 +8,7 @@
 
 #include "app/tls_certificate.hpp"
 #include "core/base/task.hpp"
+#include "http/egress/egress_log.hpp"
 
 namespace atl::app {
 
@@ -17,9 +19,9 @@ class Hangups {
     Hangups(const Hangups&) = delete;
     Hangups& operator=(const Hangups&) = delete;
 
-    /// Reloads at each signal until stop(). Null: there is no TLS, which is logged. `certificate` stays until
-    /// then.
-    void await(TlsCertificate* certificate);
+    /// Reloads both at each signal until stop(); they stay until then. Null: there is none. Without both that
+    /// is logged.
+    void await(TlsCertificate* certificate, http::EgressLog* log);
     /// Lets the loop run out of this work.
     void stop();
 

@@ -16,6 +16,7 @@
 #include "app/check_command.hpp"
 #include "app/config.hpp"
 #include "app/keys_command.hpp"
+#include "app/memory_privacy.hpp"
 #include "app/memory_trim.hpp"
 #include "app/orphans_command.hpp"
 #include "app/rootless.hpp"
@@ -67,6 +68,7 @@ int run(Config config) {
         return fail(taken.error());
     if (config.orphans)
         return tell("orphans", atl::app::run_orphans_command(config));
+    atl::app::keep_memory_private();
     // Only this thread runs the loop and posts to it, so it needs no locks (Asio, "Concurrency Hints").
     boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.print_profile) {

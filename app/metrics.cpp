@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <string>
 
 #include "core/base/log_output.hpp"
@@ -233,6 +234,44 @@ void add_host(Metrics& to, const MetricParts& from) {
              });
 }
 
+void add_egress(Metrics& to, const http::EgressRecorder& recorder) {
+    const http::EgressCounters& all = recorder.counters();
+    to.counters(
+        "atoll_egress_requests_total",
+        "Requests on the way out of sandboxes that have ended, tunnels among them: passed on (allowed), "
+        "refused or cut (denied), or without an answer (failed).",
+        [&all](const Emit& emit) {
+            emit({{"decision", "allowed"}}, number(all.allowed));
+            emit({{"decision", "denied"}},
+                 number(std::accumulate(all.denied.begin(), all.denied.end(), std::uint64_t{0})));
+            emit({{"decision", "failed"}}, number(all.failed));
+        });
+    to.counters("atoll_egress_denied_total", "Those that were denied, by the reason of egress_denied.",
+                [&all](const Emit& emit) {
+                    for (std::size_t reason = 0; reason < all.denied.size(); ++reason)
+                        emit({{"reason", std::string(to_string(static_cast<http::EgressReason>(reason)))}},
+                             number(all.denied[reason]));
+                });
+    to.counters("atoll_egress_bytes_total",
+                "Bytes between the server and the hosts that sandboxes reach, of requests that have ended.",
+                [&all](const Emit& emit) {
+                    emit({{"direction", "up"}}, number(all.bytes_up));
+                    emit({{"direction", "down"}}, number(all.bytes_down));
+                });
+    to.counters("atoll_egress_lookups_total",
+                "Names that were looked up for sandboxes, perhaps in the cache: answered or failed.",
+                [&all](const Emit& emit) {
+                    emit({{"outcome", "answered"}}, number(all.look_ups_answered));
+                    emit({{"outcome", "failed"}}, number(all.look_ups_failed));
+                });
+    to.gauge("atoll_egress_open", "Requests on the way out that are connected now, tunnels among them.",
+             [&all] { return number(all.open); });
+    if (const http::EgressLog* const log = recorder.log())
+        to.counter("atoll_egress_log_lines_dropped_total",
+                   "Lines of --egress-log that were dropped, since they did not fit.",
+                   [log] { return number(log->dropped_lines()); });
+}
+
 // By the names that all clients of Prometheus use (prometheus.io, "Writing client libraries").
 void add_process(Metrics& to) {
     const auto started = std::chrono::system_clock::now().time_since_epoch();
@@ -258,6 +297,8 @@ void add_metrics(Metrics& to, const MetricParts& from) {
     add_store(to, from);
     add_host(to, from);
     add_process(to);
+    if (from.egress != nullptr)
+        add_egress(to, *from.egress);
 }
 
 }  // namespace atl::app

@@ -15,6 +15,7 @@
 #include "core/sandbox/manager.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "http/api/api.hpp"
+#include "http/egress/egress_recorder.hpp"
 #include "http/server/metrics.hpp"
 #include "http/server/server.hpp"
 
@@ -32,6 +33,7 @@ struct MetricParts {
     const bridge::checker::Checker& checker;
     std::map<std::string, const fs_guard::HelperClient*> helpers;  // by what they do: "measure"
     std::filesystem::path data_dir;
+    const http::EgressRecorder* egress = nullptr;  // null: no sandbox has network `egress`
 };
 
 /// Throws std::logic_error if a name breaks the rules of http::Metrics.

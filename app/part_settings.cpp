@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "app/agents_file.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "fs-guard/free_space.hpp"
@@ -159,6 +161,23 @@ std::string why_no_executions(const Config& config) {
         return {};
     return "--max-memory-mb is " + std::to_string(config.max_memory_mb) + ", and a program has " +
            std::to_string(base::k_least_execution_memory_mb) + " MB at least";
+}
+
+base::Result<execution::Engines> read_engines(const Config& config) {
+    auto engines = execution::Engines::read(engine_folders(config));
+    if (!engines)
+        base::LogLine(base::evt::executors_missing).quoted("err", engines.error().detail()).warn();
+    else if (!engines->stale_runner().empty())
+        base::LogLine(base::evt::executors_stale)
+            .quoted("err", engines->stale_runner().string() +
+                               " is not of this version of the server: run scripts/setup --executors again")
+            .warn();
+    if (const std::string why = why_no_executions(config); engines && !why.empty()) {
+        base::LogLine(base::evt::executors_missing).quoted("err", why).warn();
+        for (const execution::Engine& engine : engines->all())
+            engines->set_reason(engine, why);
+    }
+    return engines;
 }
 
 // With a certificate the console is of another origin than a preview at the same port, which has plain HTTP.

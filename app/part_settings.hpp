@@ -44,6 +44,9 @@ execution::Executions::Look engine_look(const Config& config);
 base::Result<void> check_executor_pools(const Config& config, const execution::Engines& engines);
 /// Why no engine can run a program with this configuration; empty: one can.
 std::string why_no_executions(const Config& config);
+/// The engines that are there; the log tells why none is, or why they cannot run. Errors: those of
+/// Engines::read().
+base::Result<execution::Engines> read_engines(const Config& config);
 execution::ExecutionSettings execution_settings(const Config& config);
 /// What a browser may keep of a preview at an address of --listen, if one is a port that previews have
 /// without a domain; else empty.

@@ -1,30 +1,56 @@
 #include "app/sandbox_egress.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 #include "http/egress/egress_dial.hpp"
-#include "http/wire/tls_context.hpp"
+#include "http/egress/egress_report.hpp"
+#include "http/egress/egress_tls.hpp"
 
 namespace atl::app {
 
-SandboxEgress::SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports)
-    : policy_(ceilings),
+base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config) {
+    auto made = http::TlsContext::make_client(config.egress_ca);
+    if (!made && !config.egress_ca.empty())
+        return base::Error(made.error().code(), "--egress-ca: " + made.error().detail());
+    return made;
+}
+
+SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
+                             std::shared_ptr<const http::TlsContext> tls,
+                             std::shared_ptr<http::EgressRecorder> recorder)
+    : recorder_(std::move(recorder)),
+      bounds_(std::make_shared<http::EgressBounds>(
+          ports.executor, ports.clock, ports.timers,
+          [&sandboxes](const std::string& id) {
+              const sandbox::Record* const record = sandboxes.find(id);
+              return record == nullptr ? base::ShareHolder::thing(id) : sandbox::user_of(*record);
+          },
+          http::EgressBounds::Totals{ports.connections, config.user_share_percent})),
+      policy_(config.egress),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
-      look_ups_(resolver_),
-      service_(ports.server, http::EgressParts{policy_, look_ups_.look_up(),
-                                               http::make_egress_dial(ports.executor, ports.timers),
-                                               http::make_hello_reader}) {}
+      look_ups_(resolver_, bounds_),
+      secrets_(ports.secrets),
+      service_(ports.server,
+               http::EgressParts{policy_, http::told_look_up(look_ups_.look_up(), recorder_),
+                                 http::make_egress_dial(ports.executor, ports.timers),
+                                 http::make_hello_reader, http::make_egress_tls(ports.timers, std::move(tls)),
+                                 &secrets_, recorder_, bounds_}) {}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {
     std::unique_ptr<SandboxEgress> made;
     if (!config.egress.is_on())
         return made;
-    // A bad file is told at the start, not by the first upstream.
-    if (auto read = http::TlsContext::make_client(config.egress_ca); !read)
-        return read.error();
+    auto tls = upstream_tls(config);
+    if (!tls)
+        return tls.error();
+    auto recorder = open_egress_recorder(config, ports.clock, ports.timers, ports.conversations, sandboxes);
+    if (!recorder)
+        return recorder.error();
     try {
-        made = std::make_unique<SandboxEgress>(config.egress, ports);
+        made =
+            std::make_unique<SandboxEgress>(config, ports, sandboxes, std::move(*tls), std::move(*recorder));
     } catch (const std::runtime_error& error) {
         return base::Error(base::Errc::host_unsupported, error.what());
     }

@@ -4,13 +4,21 @@
 #include <memory>
 
 #include "app/config.hpp"
+#include "app/egress_reports.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/egress/egress_adapters.hpp"
 #include "http/egress/egress_service.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::app {
+
+/// How the server verifies upstreams that it speaks TLS to: by the issuers of this host and those of
+/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is
+/// named.
+base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config);
 
 class SandboxEgress {
   public:
@@ -20,19 +28,31 @@ class SandboxEgress {
         base::Timers& timers;
         const base::Clock& clock;
         http::Server& server;
+        const secrets::Secrets& secrets;
+        conversation::Manager& conversations;
+        std::size_t connections = 0;  // of the server
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
-    /// files of
-    /// --egress-ca. `config` must outlive it. Errors: host_unsupported; those of TlsContext::make_client().
+    /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls() and
+    /// of open_egress_recorder().
     static base::Result<std::unique_ptr<SandboxEgress>> open(const Config& config, const Ports& ports,
                                                              sandbox::Manager& sandboxes);
     /// Throws std::runtime_error if resolv.conf cannot be read.
-    SandboxEgress(const egress::Ceilings& ceilings, const Ports& ports);
+    SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
+                  std::shared_ptr<const http::TlsContext> tls,
+                  std::shared_ptr<http::EgressRecorder> recorder);
+
+    const http::EgressBounds& bounds() const noexcept { return *bounds_; }
+    const http::EgressRecorder& recorder() const noexcept { return *recorder_; }
 
   private:
+    // Requests that end after this is destroyed have it, too.
+    const std::shared_ptr<http::EgressRecorder> recorder_;
+    const std::shared_ptr<http::EgressBounds> bounds_;
     http::CeilingPolicy policy_;
     http::Resolver resolver_;
     http::EgressLookUps look_ups_;
+    http::StoredSecrets secrets_;
     http::EgressService service_;
 };
 

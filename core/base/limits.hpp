@@ -205,9 +205,10 @@ inline constexpr std::size_t k_places_user_floor = 8;
 // After how long a start that found no place at all may be tried again.
 inline constexpr std::chrono::seconds k_place_retry{5};
 // Descriptors of the server: of a living sandbox with its agent and the ports of its preview at most (19
-// where each controller of cgroup v1 has a hierarchy of its own, as a test measures), and for all else but
-// clients. Each operation in a sandbox, and each connection of its preview, takes one more while it runs.
-inline constexpr std::size_t k_descriptors_per_sandbox = 20;
+// where each controller of cgroup v1 has a hierarchy of its own, as a test measures) and the two listeners of
+// its way out, and for all else but clients. Each operation in a sandbox, and each connection of its preview,
+// takes one more while it runs.
+inline constexpr std::size_t k_descriptors_per_sandbox = 21;
 inline constexpr std::size_t k_own_descriptors = 128;
 // Groups with a process that waits in them, where cgroup v1 needs them: eight of the server's own descriptors
 // each.

@@ -134,6 +134,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void on_tool_progress(const ToolProgress& progress) {
         log_if_room(EventType::tool_progress, tool_data(progress));
     }
+    /// False: its log does not take it.
+    bool on_egress(const EgressNotice& notice) { return log_if_room(type_of(notice), egress_data(notice)); }
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));
@@ -224,11 +226,13 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_capacity();
     std::uint32_t generation() const;
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
-    /// Logs an event that requests can cause as often as they like.
-    void log_if_room(EventType type, const std::string& data) {
-        if (machine_.created() && !erasing_ && machine_.status() != Status::ended &&
-            !machine_.is_borrowed() && log_->has_room(data.size()))
+    /// Logs an event that requests can cause as often as they like. False: not now.
+    bool log_if_room(EventType type, const std::string& data) {
+        const bool takes = machine_.created() && !erasing_ && machine_.status() != Status::ended &&
+                           !machine_.is_borrowed() && log_->has_room(data.size());
+        if (takes)
             log_event(type, data);
+        return takes;
     }
     void pause_warm(PauseReason reason, const std::string& text);
     void answer(std::vector<Reply<View>>& waiters, std::optional<base::Error> error);

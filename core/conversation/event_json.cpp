@@ -115,6 +115,27 @@ std::string tool_data(const ToolProgress& progress) {
     });
 }
 
+std::string egress_data(const EgressNotice& notice) {
+    return object([&](base::JsonWriter& json) {
+        json.key("host").string(notice.host).key("port").number(notice.port);
+        if (!notice.reason.empty())
+            json.key("reason").string(notice.reason);
+        else
+            json.key("bytesUp")
+                .number(notice.bytes_up)
+                .key("bytesDown")
+                .number(notice.bytes_down)
+                .key("ms")
+                .number(static_cast<std::uint64_t>(notice.lasted.count()));
+        if (!notice.route.empty())
+            json.key("route").string(notice.route);
+        if (notice.requests > 1)
+            json.key("requests").number(notice.requests);
+        if (notice.omitted > 0)
+            json.key("omitted").number(notice.omitted);
+    });
+}
+
 std::string error_data(std::string_view code, std::string_view message) {
     return object(
         [&](base::JsonWriter& json) { json.key("code").string(code).key("message").string(message); });

@@ -25,6 +25,11 @@ std::string files_data(const FileChange& change);
 /// `url`: empty for none.
 std::string preview_data(std::string_view url);
 std::string tool_data(const ToolProgress& progress);
+/// Of egress_denied or egress_closed, as type_of() says.
+std::string egress_data(const EgressNotice& notice);
+inline EventType type_of(const EgressNotice& notice) noexcept {
+    return notice.reason.empty() ? EventType::egress_closed : EventType::egress_denied;
+}
 std::string error_data(std::string_view code, std::string_view message);
 
 }  // namespace atl::conversation

@@ -32,4 +32,16 @@ void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& p
         conversation->on_tool_progress(progress);
 }
 
+void Manager::on_egress(const std::string& sandbox_id, const EgressNotice& notice) {
+    Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
+    if (shutting_down_ || (conversation != nullptr && conversation->on_egress(notice)))
+        return;
+    context_.sandboxes.note(sandbox_id, std::string(to_string(type_of(notice))) + ' ' + egress_data(notice));
+}
+
+const Record* Manager::record_of_sandbox(const std::string& sandbox_id) const {
+    const Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
+    return conversation == nullptr ? nullptr : &conversation->record();
+}
+
 }  // namespace atl::conversation

@@ -12,7 +12,7 @@ struct Name {
     enum class Writer { agent, server } writer;
 };
 
-constexpr std::array<Name, 21> k_names = {{
+constexpr std::array<Name, 23> k_names = {{
     {EventType::session_start, "session_start", Name::Writer::server},
     {EventType::text_delta, "text_delta", Name::Writer::agent},
     {EventType::thinking_delta, "thinking_delta", Name::Writer::agent},
@@ -34,6 +34,8 @@ constexpr std::array<Name, 21> k_names = {{
     {EventType::files_changed, "files_changed", Name::Writer::server},
     {EventType::tool_progress, "tool_progress", Name::Writer::server},
     {EventType::preview_changed, "preview_changed", Name::Writer::server},
+    {EventType::egress_denied, "egress_denied", Name::Writer::server},
+    {EventType::egress_closed, "egress_closed", Name::Writer::server},
 }};
 
 void append_number(std::string& out, std::uint64_t number) {

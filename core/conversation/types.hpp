@@ -55,8 +55,10 @@ enum class EventType : std::uint8_t {
     files_changed = 19,
     tool_progress = 20,
     preview_changed = 21,
+    egress_denied = 22,
+    egress_closed = 23,
 };
-inline constexpr auto k_last_event_type = EventType::preview_changed;
+inline constexpr auto k_last_event_type = EventType::egress_closed;
 
 std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.
@@ -188,6 +190,20 @@ struct ToolProgress {
     std::string tool;
     std::string status;   // running, completed, failed
     std::string message;  // for people; may be empty
+};
+
+/// What requests on the way out of a sandbox came to: one of them, or the sum of several with the same host,
+/// port, and reason or route.
+struct EgressNotice {
+    std::string host;
+    std::uint16_t port = 0;
+    std::string_view reason{};  // of static storage: why they were refused; empty: they were let through
+    std::string route{};        // the rule that they came by; empty: they named their host themselves
+    std::uint64_t bytes_up = 0;
+    std::uint64_t bytes_down = 0;
+    base::Millis lasted{0};
+    std::uint64_t requests = 1;
+    std::uint64_t omitted = 0;  // requests before these that no notice tells of
 };
 
 /// A turn that is not over.

@@ -181,6 +181,11 @@ bool Ceilings::is_opened(const base::IpAddress& address, std::uint16_t port) con
     });
 }
 
+bool Ceilings::names(const base::IpAddress& address) const noexcept {
+    return std::any_of(ranges_.begin(), ranges_.end(),
+                       [&](const Range& range) { return base::contains(range.prefix, address); });
+}
+
 Result<void> Ceilings::check_rule(const Rule& rule, SetBy set_by) const {
     const auto patterns = patterns_of(rule);
     if (patterns.empty()) {

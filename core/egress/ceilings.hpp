@@ -72,6 +72,11 @@ class Ceilings {
     /// `own` are the addresses of this host's interfaces.
     std::optional<std::string_view> refusal(const base::IpAddress& address, std::uint16_t port, Reach reach,
                                             std::span<const base::IpAddress> own) const;
+    /// True if a range of --egress-private has the address, with whichever port.
+    bool names(const base::IpAddress& address) const noexcept;
+
+    /// Whether a range of --egress-private has that address and port.
+    bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
 
   private:
     struct Range {
@@ -84,7 +89,6 @@ class Ceilings {
     std::span<const Pattern> patterns_of(const Rule& rule) const;
     std::optional<Grant> granted(std::span<const Rule> rules, const Endpoint& endpoint) const;
     bool covers(const Pattern& pattern) const;
-    bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
     base::Result<void> check_rule(const Rule& rule, SetBy set_by) const;
 
     std::vector<Rule> allowed_;

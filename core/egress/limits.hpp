@@ -14,6 +14,11 @@ inline constexpr std::size_t k_max_rule_bytes = 2 + k_max_name_bytes + 6 + 4;
 inline constexpr std::size_t k_max_rules = base::k_max_egress_rules;  // of a list of a request
 inline constexpr std::size_t k_max_list_bytes = 16 * 1024;            // of its rules in normal form
 inline constexpr std::size_t k_max_group_name_bytes = 64;
+// Bounds on routes.
+inline constexpr std::size_t k_max_route_name_bytes = 64;
+inline constexpr std::size_t k_max_path_bytes = 256;  // of an upstream, or of a rule
+inline constexpr std::size_t k_max_method_bytes = 32;
+inline constexpr std::size_t k_max_header_name_bytes = 128;
 // Bounds on the operator's flags.
 inline constexpr std::size_t k_max_groups = 64;
 inline constexpr std::size_t k_max_patterns = 1024;  // of --egress-allow, and of all groups together

@@ -133,13 +133,14 @@ class AllSignalsBlocked {
 
 /// A child with another uid makes the memory that it shares with the server undumpable, and with it the
 /// server's /proc/self belong to the host's root, which a server in a user namespace is not (PR_SET_DUMPABLE
-/// in prctl(2), proc(5)).
+/// in prctl(2), proc(5)). Where the host has a fs.suid_dumpable of 2, it would make the memory of a server
+/// that is undumpable dumpable for root.
 class DumpableKept {
   public:
     DumpableKept() : before_(::prctl(PR_GET_DUMPABLE)) {}
     ~DumpableKept() {
-        if (before_ == 1)
-            ::prctl(PR_SET_DUMPABLE, 1);
+        if (before_ == 0 || before_ == 1)
+            ::prctl(PR_SET_DUMPABLE, before_);
     }
     DumpableKept(const DumpableKept&) = delete;
     DumpableKept& operator=(const DumpableKept&) = delete;

@@ -6,8 +6,8 @@
 // slow; it enters its cgroup by clone3(2) CLONE_INTO_CGROUP, because joining by a write to cgroup.procs waits
 // for a grace period of RCU: 7 to 20 ms in which the server would stand still. On cgroup v1, where only that
 // write can join, a zygote (zygote.hpp) waits instead of the server.
-// Side effect: once a child has changed its uid, the kernel marks this memory undumpable (prctl(2),
-// PR_SET_DUMPABLE), so a server that is root leaves no core file. That is intended: its memory holds keys.
+// Whether the server's memory can be dumped stays as it was (prctl(2), PR_SET_DUMPABLE), also where the child
+// changes its uid: app/memory_privacy.hpp says which it is.
 // Not here: waiting for the end of the program.
 #pragma once
 

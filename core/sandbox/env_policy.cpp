@@ -37,6 +37,22 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> k_egress_
      {"no_proxy", k_no_proxy},
      {"NODE_USE_ENV_PROXY", "1"}}};
 
+// Routes with these names are found by the clients of their APIs, in these variables. Clients of OpenAI's
+// want the version in the address, others add it. A key has to be there, or they do not begin.
+struct ApiRoute {
+    std::string_view name;
+    std::string_view base_url;
+    std::string_view version;
+    std::string_view key;
+};
+constexpr std::array<ApiRoute, 3> k_api_routes = {
+    {{"anthropic", "ANTHROPIC_BASE_URL", "", "ANTHROPIC_API_KEY"},
+     {"openai", "OPENAI_BASE_URL", "/v1", "OPENAI_API_KEY"},
+     {"gemini", "GOOGLE_GEMINI_BASE_URL", "", "GEMINI_API_KEY"}}};
+constexpr std::string_view k_placeholder_key = "set-outside-the-sandbox";
+constexpr std::string_view k_routes_url = "http://127.0.0.1:3129/";
+static_assert(base::k_route_port == 3129);
+
 bool has_variable(const Environment& env, std::string_view name) {
     return std::ranges::any_of(env, [&](const auto& variable) { return variable.first == name; });
 }
@@ -49,6 +65,58 @@ bool is_name(std::string_view name) {
     const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
     return !name.empty() && letter(name[0]) &&
            std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+void set_variable(Environment& env, std::string_view name, std::string value) {
+    std::erase_if(env, [&](const auto& variable) { return variable.first == name; });
+    env.emplace_back(name, std::move(value));
+}
+
+// A variable of the request stays as it is.
+void set_unless_asked(Environment& env, const Record& record, std::string_view name, std::string value) {
+    if (!has_variable(record.env, name))
+        set_variable(env, name, std::move(value));
+}
+
+// git reads settings of these variables behind those of its files (git-config(1), GIT_CONFIG_COUNT).
+void add_git_routes(Environment& env, const Record& record, const std::vector<const EgressRoute*>& routes) {
+    if (has_variable(record.env, "GIT_CONFIG_COUNT"))
+        return;
+    std::size_t count = 0;
+    for (const EgressRoute* const route : routes) {
+        if (!route->git)
+            continue;
+        const std::string number = std::to_string(count++);
+        set_variable(env, "GIT_CONFIG_KEY_" + number,
+                     "url." + std::string(k_routes_url) + route->name + "/.insteadOf");
+        set_variable(env, "GIT_CONFIG_VALUE_" + number, route->upstream + '/');
+    }
+    if (count > 0)
+        set_variable(env, "GIT_CONFIG_COUNT", std::to_string(count));
+}
+
+void add_routes(Environment& env, const Record& record, const std::vector<EgressRoute>& defaults) {
+    std::vector<const EgressRoute*> routes;
+    for (const auto* const list : {&record.egress.routes, &defaults}) {
+        for (const EgressRoute& route : *list) {
+            const bool is_taken = std::ranges::any_of(
+                routes, [&](const EgressRoute* other) { return other->name == route.name; });
+            if (!is_taken)
+                routes.push_back(&route);
+        }
+    }
+    for (const EgressRoute* const route : routes) {
+        for (const ApiRoute& api : k_api_routes) {
+            if (route->name != api.name)
+                continue;
+            const bool has_version = route->upstream.ends_with(api.version);
+            set_unless_asked(
+                env, record, api.base_url,
+                std::string(k_routes_url) + route->name + std::string(has_version ? "" : api.version));
+            set_unless_asked(env, record, api.key, std::string(k_placeholder_key));
+        }
+    }
+    add_git_routes(env, record, routes);
 }
 
 }  // namespace
@@ -91,7 +159,8 @@ base::Result<void> check_env(const Environment& wanted) {
     return {};
 }
 
-Environment compose_env(const Environment& host, const Record& record) {
+Environment compose_env(const Environment& host, const Record& record,
+                        const std::vector<EgressRoute>& defaults) {
     Environment env = host;
     std::erase_if(env, [&](const auto& variable) { return has_variable(record.env, variable.first); });
     env.emplace_back("HOME", base::k_inner_workspace);
@@ -104,6 +173,8 @@ Environment compose_env(const Environment& host, const Record& record) {
         if (record.network == NetworkMode::egress && !has_variable(record.env, name))
             env.emplace_back(name, value);
     }
+    if (record.network == NetworkMode::egress)
+        add_routes(env, record, defaults);
     env.insert(env.end(), record.env.begin(), record.env.end());
     return env;
 }

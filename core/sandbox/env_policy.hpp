@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
@@ -18,8 +19,11 @@ Environment pick_host_env(const char* const* environ_block);
 /// variable.
 base::Result<void> check_env(const Environment& wanted);
 
-/// The complete environment of a sandbox: what the request says of LANG goes before the host's.
-Environment compose_env(const Environment& host, const Record& record);
+/// The complete environment of a sandbox: what the request says of LANG goes before the host's. `defaults`
+/// are routes of its agent. Where a route has the name of an API, its clients find that, and a placeholder
+/// for a key in place of the host's.
+Environment compose_env(const Environment& host, const Record& record,
+                        const std::vector<EgressRoute>& defaults = {});
 /// The same of one made by Manager::create_ephemeral(): of `host` PATH and LANG, and HOME.
 Environment compose_bare_env(const Environment& host);
 

@@ -234,8 +234,8 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     if (!sandbox.is_bare)
         spec.workspace = ports_.disk.workspace(record.id);
     spec.agent_dir = agent.dir;
-    spec.env =
-        sandbox.is_bare ? compose_bare_env(settings_.host_env) : compose_env(settings_.host_env, record);
+    spec.env = sandbox.is_bare ? compose_bare_env(settings_.host_env)
+                               : compose_env(settings_.host_env, record, agent.routes);
     spec.network = generation.network = record.network;
     spec.limits = record.limits;
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {

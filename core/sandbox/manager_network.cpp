@@ -27,18 +27,27 @@ void Manager::open_egress(Sandbox& sandbox, const AgentSpec& agent) {
             living->timer = 0;
         fail(Error(Errc::sandbox_failed, "its proxy could not listen inside in time"));
     });
-    generation.process->listen(
-        base::k_egress_port, [this, id, number, agent, fail](Result<InnerListener> made) {
-            Generation* const living = lookup(id, number);
-            if (living == nullptr || living->machine.phase() != GenerationMachine::Phase::launching)
-                return;
-            if (!made)
-                return fail(made.error());
-            ports_.timers.cancel(std::exchange(living->timer, 0));
+    // Calls `go_on` with each listener while the generation still waits for it.
+    const auto listen = [this, id, number, fail](std::uint16_t port, auto go_on) {
+        lookup(id, number)
+            ->process->listen(port, [this, id, number, fail, go_on](Result<InnerListener> made) {
+                Generation* const living = lookup(id, number);
+                if (living == nullptr || living->machine.phase() != GenerationMachine::Phase::launching)
+                    return;
+                if (!made)
+                    return fail(made.error());
+                go_on(std::move(*made));
+            });
+    };
+    listen(base::k_egress_port, [this, id, number, agent, listen](InnerListener proxy) {
+        egress_->open(id, lookup(id)->record.egress, std::move(proxy));
+        listen(base::k_route_port, [this, id, number, agent](InnerListener routes) {
+            ports_.timers.cancel(std::exchange(lookup(id, number)->timer, 0));
             Sandbox& ours = *lookup(id);
-            egress_->open(id, ours.record.egress, std::move(*made));
+            egress_->open_routes(id, ours.record.egress, agent.routes, std::move(routes));
             connect(ours, agent);
         });
+    });
 }
 
 base::Result<void> Manager::check_network(NetworkMode mode, const EgressSettings& egress) const {

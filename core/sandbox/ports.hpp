@@ -276,8 +276,8 @@ class Process {
     /// has ended, and after the end of this object.
     virtual void await_connect(std::function<void()> ready) { (void)ready; }
     /// Listens on 127.0.0.1:`port` inside as soon as process 1 is known, before it can have started a
-    /// program. `done` is not called once the process has ended. Once in the life of a process. Errors: as
-    /// connect(), but for no_listener; capacity.
+    /// program. `done` is not called once the process has ended. One at a time. Errors: as connect(), but for
+    /// no_listener; capacity.
     virtual void listen(std::uint16_t port, std::function<void(base::Result<InnerListener>)> done) {
         (void)port;
         (void)done;
@@ -306,6 +306,9 @@ class Egress {
     /// Serves a living generation at `listener` until close().
     virtual void open(const std::string& sandbox_id, const EgressSettings& settings,
                       InnerListener listener) = 0;
+    /// Serves its routes, too, and those of `defaults` whose names it does not have. After open().
+    virtual void open_routes(const std::string& sandbox_id, const EgressSettings& settings,
+                             const std::vector<EgressRoute>& defaults, InnerListener listener) = 0;
     /// From now on these settings count; what is open against them is cut. Ignores a sandbox that is not
     /// served.
     virtual void change(const std::string& sandbox_id, const EgressSettings& settings) = 0;

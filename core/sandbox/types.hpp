@@ -35,10 +35,30 @@ constexpr bool has_own_net(NetworkMode mode) noexcept {
     return mode != NetworkMode::host;
 }
 
+/// A header that a route sets: `value`, and behind it the value of a secret.
+struct RouteHeader {
+    std::string name;
+    std::string value;
+    std::string secret;  // its name; empty: none
+    bool operator==(const RouteHeader&) const = default;
+};
+
+/// An upstream that programs inside reach at http://127.0.0.1:3129/NAME, with headers that they do not see.
+struct EgressRoute {
+    std::string name;
+    std::string upstream;  // as egress::Upstream::text()
+    std::vector<RouteHeader> headers;
+    std::vector<std::string> methods;  // empty: all
+    std::vector<std::string> paths;    // each exact, or ending in '*'; empty: all
+    bool git = false;                  // git inside uses it for addresses that begin with `upstream`
+    bool operator==(const EgressRoute&) const = default;
+};
+
 /// How far a sandbox with network mode `egress` reaches.
 struct EgressSettings {
     std::vector<std::string> allow;  // rules in normal form
     std::string user_id;             // of the key that set them; empty: a key without a user did
+    std::vector<EgressRoute> routes{};
     bool operator==(const EgressSettings&) const = default;
 };
 
@@ -122,6 +142,7 @@ struct AgentSpec {
     std::vector<std::string> argv;             // command only; as seen inside the sandbox
     std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
     std::string resume{};                      // command only: its first line, a JSON object; empty: none
+    std::vector<EgressRoute> routes{};         // the operator's, where the sandbox's own have no such name
 };
 /// The longest AgentSpec::resume, with the end of its line.
 inline constexpr std::size_t k_max_resume_bytes = 256UL * 1024;

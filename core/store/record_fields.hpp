@@ -80,6 +80,14 @@ void each_field(A<sandbox::Limits> auto& limits, auto&& visit) {
         visit({limit.api}, limits.*limit.value);
 }
 
+void each_field(A<sandbox::RouteHeader> auto& header, auto&& visit) {
+    each_of(visit, {}, header.name, header.value, header.secret);
+}
+
+void each_field(A<sandbox::EgressRoute> auto& route, auto&& visit) {
+    each_of(visit, {}, route.name, route.upstream, route.headers, route.methods, route.paths, route.git);
+}
+
 void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     using enum Kept;
     visit({"id", fixed}, record.id);
@@ -91,6 +99,7 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     visit({"network"}, record.network);
     visit({"egressAllow"}, record.egress.allow);
     visit({"egressUserId"}, record.egress.user_id);
+    visit({"egressRoutes"}, record.egress.routes);
     each_field(record.limits, visit);
     visit({"previewAccess"}, record.preview.access);
     visit({"previewWake"}, record.preview.wake);

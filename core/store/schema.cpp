@@ -124,6 +124,18 @@ CREATE TABLE metadata_members (
     PRIMARY KEY (name, value, created_at, key)
 ) STRICT, WITHOUT ROWID;
 )sql";
+
+// Made where it is missing, so that it needs no version of its own.
+constexpr const char* k_secrets = R"sql(
+CREATE TABLE IF NOT EXISTS secrets (
+    user_id    TEXT NOT NULL,     -- empty: the operator's
+    name       TEXT NOT NULL,
+    hosts      TEXT NOT NULL,     -- with a blank between two
+    updated_at INTEGER NOT NULL,
+    sealed     BLOB NOT NULL,     -- core/secrets/sealer.hpp
+    PRIMARY KEY (user_id, name)
+) STRICT;
+)sql";
 static_assert(static_cast<int>(conversation::Status::ended) == 3 && k_seq_bits == 36 &&
               base::k_max_indexed_members == 64 && base::k_max_indexed_bytes == 256);
 
@@ -151,8 +163,10 @@ std::string trigger(const char* name, const char* when, const std::string& does)
 
 base::Result<void> prepare_schema(SQLite::Database& database) {
     const int found = database.execAndGet("PRAGMA user_version").getInt();
-    if (found == k_schema_version)
+    if (found == k_schema_version) {
+        database.exec(k_secrets);
         return {};
+    }
     const std::string versions =
         "schema " + std::to_string(found) + ", this one knows " + std::to_string(k_schema_version);
     if (found > k_schema_version)
@@ -165,6 +179,7 @@ base::Result<void> prepare_schema(SQLite::Database& database) {
                                "--adopt-orphans (docs/operations/backup.md)");
     SQLite::Transaction change(database);
     database.exec(k_tables);
+    database.exec(k_secrets);
     database.exec(
         trigger("metadata_added", "INSERT ON conversations WHEN new.metadata <> '{}'", k_add_members));
     database.exec(trigger("metadata_changed",

@@ -18,6 +18,7 @@
 #include "core/store/record_text.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
+#include "core/store/secret_rows.hpp"
 
 namespace atl::store {
 
@@ -184,6 +185,38 @@ Result<void> SqliteStore::put_log_mark(const LogMark& mark) {
     } catch (const SQLite::Exception& error) {
         return impl_->failure(error);
     }
+}
+
+Result<std::vector<secrets::Row>> SqliteStore::load_secrets(std::size_t limit) {
+    try {
+        return read_secrets(impl_->database, limit);
+    } catch (const SQLite::Exception& error) {
+        return impl_->failure(error);
+    }
+}
+
+Result<void> SqliteStore::write_secrets(const std::function<void(SQLite::Database&)>& write) {
+    if (auto allowed = usable(); !allowed)
+        return allowed;
+    try {
+        write(impl_->database);
+        impl_->tell_committed();
+        return {};
+    } catch (const SQLite::Exception& error) {
+        return impl_->refuse(error);
+    }
+}
+
+Result<void> SqliteStore::put_secret(const secrets::Row& row) {
+    return write_secrets([&row](SQLite::Database& database) { write_secret(database, row); });
+}
+
+Result<void> SqliteStore::erase_secret(std::string_view user_id, std::string_view name) {
+    return write_secrets([&](SQLite::Database& database) { store::erase_secret(database, user_id, name); });
+}
+
+Result<void> SqliteStore::erase_secrets_of(std::string_view user_id) {
+    return write_secrets([&](SQLite::Database& database) { store::erase_secrets_of(database, user_id); });
 }
 
 void SqliteStore::check_files() {

@@ -13,12 +13,13 @@
 #include <memory>
 
 #include "core/conversation/store.hpp"
+#include "core/secrets/secret_store.hpp"
 #include "core/store/list_helper.hpp"
 #include "core/store/log_mark.hpp"
 
 namespace atl::store {
 
-class SqliteStore final : public conversation::Store {
+class SqliteStore final : public conversation::Store, public secrets::SecretStore {
   public:
     /// Opens or makes the database and brings its schema up to date. Errors: storage_failed, with the fault
     /// of the file and its remedy (also for a schema of a newer server and for a damaged file).
@@ -60,6 +61,11 @@ class SqliteStore final : public conversation::Store {
         done(turn_of(key, idempotency_key));
     }
 
+    base::Result<std::vector<secrets::Row>> load_secrets(std::size_t limit) override;
+    base::Result<void> put_secret(const secrets::Row& row) override;
+    base::Result<void> erase_secret(std::string_view user_id, std::string_view name) override;
+    base::Result<void> erase_secrets_of(std::string_view user_id) override;
+
     /// See log_epoch.hpp. Errors: storage_failed.
     base::Result<std::optional<LogMark>> log_mark();
     base::Result<void> put_log_mark(const LogMark& mark);
@@ -92,6 +98,7 @@ class SqliteStore final : public conversation::Store {
     struct Impl;
     explicit SqliteStore(std::unique_ptr<Impl> impl);
     base::Result<void> keep(const std::vector<conversation::Write>& writes);
+    base::Result<void> write_secrets(const std::function<void(SQLite::Database&)>& write);
     base::Result<std::vector<conversation::EventPtr>> events_after(std::int64_t key, std::uint64_t after,
                                                                    std::size_t limit_bytes);
     base::Result<conversation::TurnRecord> turn_of(std::int64_t key, const std::string& idempotency_key);

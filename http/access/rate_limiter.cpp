@@ -33,6 +33,14 @@ RateLimiter::Nanos RateLimiter::take(std::uint64_t who, base::SteadyTime now) {
     return Nanos::zero();
 }
 
+RateLimiter::Nanos RateLimiter::wait(std::uint64_t who, base::SteadyTime now) const {
+    const auto found = index_.find(who);
+    if (found == index_.end())
+        return Nanos::zero();
+    const auto full_at = std::max(found->second->full_at, now) + rate_.interval;
+    return std::max(Nanos::zero(), Nanos(full_at - now - rate_.interval * rate_.burst));
+}
+
 void RateLimiter::charge(std::uint64_t who, std::size_t count, base::SteadyTime now) {
     if (rate_.interval == Nanos::zero() || count == 0)
         return;

@@ -40,6 +40,8 @@ class RateLimiter {
     /// One more action of the subject `who` at `now`. Zero: it is allowed and counted. Otherwise it is
     /// refused and not counted, and would be allowed after the returned time.
     Nanos take(std::uint64_t who, base::SteadyTime now);
+    /// The time after which one more action of `who` is allowed. Nothing is counted.
+    Nanos wait(std::uint64_t who, base::SteadyTime now) const;
     /// Counts `count` more for an action that was allowed, whether or not they are there: what is missing is
     /// waited for before the next one.
     void charge(std::uint64_t who, std::size_t count, base::SteadyTime now);

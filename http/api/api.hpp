@@ -2,7 +2,7 @@
 // RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
 // turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
 // sandbox_reports.cpp, exec.cpp, processes.cpp, files.cpp, file_changes.cpp, archive.cpp, watch.cpp,
-// tools.cpp, executions.cpp, system.cpp.
+// tools.cpp, executions.cpp, secrets.cpp, system.cpp.
 #pragma once
 
 #include <functional>
@@ -27,6 +27,10 @@ namespace atl::execution {
 class Executions;
 class OffloadedChecks;
 }  // namespace atl::execution
+
+namespace atl::secrets {
+class Secrets;
+}  // namespace atl::secrets
 
 namespace atl::http {
 
@@ -74,6 +78,7 @@ struct Api {
     std::shared_ptr<DetachedCalls> detached_calls = {};  // made with the routes that need it
     execution::Executions* executions = nullptr;         // without: programs are not run
     execution::OffloadedChecks* checks = nullptr;        // without: tools that take long to check are refused
+    secrets::Secrets* secrets = nullptr;                 // without: none can be stored
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.
@@ -93,6 +98,7 @@ std::vector<Route> tool_routes(Api& api);
 std::vector<Route> exec_routes(Api& api);
 std::vector<Route> process_routes(Api& api);
 std::vector<Route> execution_routes(Api& api);
+std::vector<Route> secret_routes(Api& api);
 std::vector<Route> system_routes(Api& api);
 
 /// A route's handler, bound to `api`, which must outlive it.

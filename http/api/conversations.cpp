@@ -1,5 +1,6 @@
 // Routes of conversations themselves; their messages and events are in turns.cpp.
 #include "core/execution/executions.hpp"
+#include "core/secrets/secrets.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
@@ -149,6 +150,11 @@ Task<Result<Response>> async_erase_user(Api& api, RequestContext& context) {
     };
     if (api.executions != nullptr)
         api.executions->erase_user(*user_id);
+    // First: no sandbox of the user can use one while it goes.
+    if (api.secrets != nullptr) {
+        if (auto gone = api.secrets->erase_user(*user_id); gone.has_error())
+            co_return gone.error();
+    }
     const auto erased = co_await context.async_reply<ErasedUser>(start);
     if (erased.has_error())
         co_return erased.error();
@@ -256,7 +262,8 @@ Route erase_route(Api& api) {
     Route made =
         route(api, Method::delete_, "/v1/conversations", "deleteConversationsOfUser", async_erase_user);
     made.summary =
-        "Removes all that is kept of a user: conversations, ended ones too, and sandboxes; answers when "
+        "Removes all that is kept of a user: secrets, conversations, ended ones too, and sandboxes; answers "
+        "when "
         "nothing of it can be read any more. What is made meanwhile may stay. After an error it may be "
         "repeated.";
     made.query = {{"userId", R"({"type":"string","minLength":1})", "The user.", false, true}};

@@ -72,6 +72,24 @@ constexpr const char* k_data = R"json({
     "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "The port inside the sandbox."}}},
 "preview_changed": {"means": "The preview of the sandbox has another address from now on.", "members": {
     "url": {"type": ["string", "null"], "description": "As `sandboxPublicUrl`; null: it has none any more."}}},
+"egress_denied": {"means": "The proxy of the sandbox refused a request to a host, or cut its tunnel.", "members": {
+    "host": {"type": "string", "description": "The host that was asked for, as a name or an address."},
+    "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "The port that was asked for."},
+    "reason": {"enum": ["not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls", "limit"], "description": "not_listed, ip_literal: no rule of `network.allow` names it, or no flag of the operator lets it. private_address: it has no address that may be reached. dns: the name has no address. sni_mismatch: the tunnel is TLS for another name, or for none. not_tls: the tunnel began with other bytes. limit: a bound of the sandbox, its user or the server."},
+    "route": {"type": "string", "description": "The rule of `network.routes` that was used."},
+    "requests": {"type": "integer", "minimum": 2, "description": "So many requests, since this was told last; else one."},
+    "omitted": {"type": "integer", "minimum": 1, "description": "So many requests before this one have no event."}},
+    "optional": ["route", "requests", "omitted"]},
+"egress_closed": {"means": "A request to a host, or a tunnel, has ended.", "members": {
+    "host": {"type": "string", "description": "The host, as a name or an address."},
+    "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "Its port."},
+    "bytesUp": {"type": "integer", "minimum": 0, "description": "Bytes that the host got."},
+    "bytesDown": {"type": "integer", "minimum": 0, "description": "Bytes that came from it."},
+    "ms": {"type": "integer", "minimum": 0, "description": "How long it took."},
+    "route": {"type": "string", "description": "The rule of `network.routes` that was used."},
+    "requests": {"type": "integer", "minimum": 2, "description": "The numbers are sums of so many requests, since this was told last; else of one."},
+    "omitted": {"type": "integer", "minimum": 1, "description": "So many requests before this one have no event."}},
+    "optional": ["route", "requests", "omitted"]},
 "files_changed": {"means": "A tool changed files in the workspace.", "members": {
     "changedFiles": {"type": "array", "items": {"type": "string"}, "description": "Their absolute paths in the sandbox, as in the result of the tool."},
     "toolCallId": {"type": "string", "description": "The `toolCallId` of the call's context."}},

@@ -2,6 +2,7 @@
 
 #include "core/egress/allow_list.hpp"
 #include "core/plain/egress_limits.hpp"
+#include "http/api/route_form.hpp"
 
 namespace atl::http {
 namespace {
@@ -47,8 +48,10 @@ std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader) {
     if (!mode)
         network.fail("mode", "\"none\", \"host\" or \"egress\"");
     settings.mode = mode.value_or(settings.mode);
-    if (settings.mode == sandbox::NetworkMode::egress)
+    if (settings.mode == sandbox::NetworkMode::egress) {
         settings.egress.allow = read_rules(network);
+        settings.egress.routes = read_routes(network);
+    }
     if (auto finished = network.finish(); finished.has_error())
         reader.fail(finished.error());
     return settings;
@@ -71,7 +74,9 @@ void write_network(base::JsonWriter& json, const sandbox::NetworkSettings& netwo
     json.key("allow").begin_array();
     for (const std::string& rule : network.egress.allow)
         json.string(rule);
-    json.end_array().end_object();
+    json.end_array();
+    write_routes(json.key("routes"), network.egress.routes);
+    json.end_object();
 }
 
 void add_network_schemas(Schema& out) {
@@ -82,6 +87,9 @@ void add_network_schemas(Schema& out) {
                   "key allow them.");
     Schema rules = list_of(text_up_to(base::k_max_egress_rule_bytes));
     rules["maxItems"] = base::k_max_egress_rules;
+    add_route_schemas(out);
+    Schema routes = list_of(ref("NetworkRoute"));
+    routes["maxItems"] = base::k_max_routes;
     Schema settings = object(
         Members::optional,
         {{"mode", "The mode; a change counts from the next start of the sandbox on.", ref("NetworkMode")},
@@ -89,7 +97,11 @@ void add_network_schemas(Schema& out) {
           "With egress, the hosts that it reaches: HOST, HOST:PORT, HOST:PORT/tcp for bytes that are no "
           "TLS, or @GROUP; *.HOST for all names below. Ports 80 and 443 unless one is named. A change "
           "counts at once, and cuts what is open against it.",
-          std::move(rules)}},
+          std::move(rules)},
+         {"routes",
+          "With egress, upstreams with headers that are set outside. A change counts at once, its variables "
+          "from the next start on.",
+          std::move(routes)}},
         {"mode"});
     out["Network"] =
         described(any_of_these({one_of({"none", "host"}), std::move(settings)}),

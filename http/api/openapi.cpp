@@ -31,6 +31,7 @@ constexpr std::array k_tags = std::to_array<Described>({
     {"execute", "Programs that models write: code mode."},
     {"executions", "Their runs: events, calls of tools, results."},
     {"executors", "The engines that run them."},
+    {"secrets", "Values that routes of sandboxes set in requests, bound to hosts."},
     {"system", "What the server is, has and enforces."},
     {"server", "Whether the server runs, what it measures, and this document."},
     {"console", "The web console."},
@@ -45,6 +46,7 @@ constexpr std::array k_path_parameters = std::to_array<Described>({
     {"tools", "The name of the tool."},
     {"executions", "The id of the execution."},
     {"calls", "The `callId` of a call."},
+    {"secrets", "The name of the secret."},
 });
 
 template <class List>

@@ -51,6 +51,7 @@ Router make_router(Api& api) {
     move_into(routes, exec_routes(api));
     move_into(routes, process_routes(api));
     move_into(routes, execution_routes(api));
+    move_into(routes, secret_routes(api));
     move_into(routes, system_routes(api));
     move_into(routes, console_routes(api.system.preview_frames));
     for (Route& route : routes)

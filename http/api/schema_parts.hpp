@@ -114,6 +114,7 @@ void add_tool_schemas(Schema& out);
 void add_execution_schemas(Schema& out);
 void add_event_schemas(Schema& out);  // Event, and a schema for each of its types
 void add_frame_schemas(Schema& out);  // frames of streams and WebSockets
+void add_secret_schemas(Schema& out);
 void add_server_schemas(Schema& out);
 
 }  // namespace atl::http

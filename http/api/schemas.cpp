@@ -196,6 +196,7 @@ Schema component_schemas() {
     add_process_schemas(out);
     add_tool_schemas(out);
     add_execution_schemas(out);
+    add_secret_schemas(out);
     add_server_schemas(out);
     return out;
 }

@@ -67,6 +67,10 @@ class CeilingRules final : public EgressRules {
         return own && !ceilings_.refusal(address, grant.port, reach_of(grant), *own);
     }
 
+    bool is_opened(const IpAddress& address, std::uint16_t port) const override {
+        return ceilings_.is_opened(address, port);
+    }
+
     bool holds(const EgressGrant& grant) const override {
         const egress::Verdict now = ceilings_.judge(list_, {{grant.host, grant.address}, grant.port});
         const egress::Grant before{grant.any_bytes ? egress::Bytes::any : egress::Bytes::tls,
@@ -138,12 +142,22 @@ std::unique_ptr<const EgressRules> CeilingPolicy::rules(const sandbox::EgressSet
 }
 
 EgressLookUp EgressLookUps::look_up() {
-    return [this](const std::string&, const std::string& host, Done done) { ask(host, std::move(done)); };
+    return [this](const std::string& sandbox_id, const std::string& host, Done done) {
+        ask(sandbox_id, host, std::move(done));
+    };
 }
 
-void EgressLookUps::ask(const std::string& host, Done done) {
+void EgressLookUps::ask(const std::string& sandbox_id, const std::string& host, Done done) {
+    Resolver::Shares shares;
+    if (bounds_) {
+        auto place = bounds_->look_up(sandbox_id);
+        if (place.has_error())
+            return done(place.error());
+        shares.push_back(std::move(*place));
+    }
     const auto at = asked_.insert(asked_.end(), Asked{std::move(done)});
-    at->query = resolver_.start(host, {}, base::k_egress_look_up_time, [this, at] { finish(at); });
+    at->query =
+        resolver_.start(host, std::move(shares), base::k_egress_look_up_time, [this, at] { finish(at); });
     if (at->query->answer())
         finish(at);
 }
@@ -152,6 +166,16 @@ void EgressLookUps::finish(std::list<Asked>::iterator at) {
     const Asked asked = std::move(*at);
     asked_.erase(at);
     asked.done(answer_of(*asked.query->answer()));
+}
+
+base::Result<void> StoredSecrets::open(const std::string& name, const std::string& user_id,
+                                       const std::string& host,
+                                       const std::function<void(std::string_view value)>& take) const {
+    const auto value = secrets_.open(name, user_id, host);
+    if (value.has_error())
+        return value.error();
+    take(value->text());
+    return {};
 }
 
 std::unique_ptr<EgressOpeningReader> make_hello_reader() {

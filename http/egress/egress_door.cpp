@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/egress/host.hpp"
 #include "core/plain/egress_limits.hpp"
 #include "http/server/problem.hpp"
 
@@ -13,7 +14,6 @@ using base::Errc;
 using base::Error;
 
 constexpr std::uint16_t k_default_port = 80;  // of an http: address
-constexpr std::chrono::seconds k_egress_retry_after{1};
 
 // The error of a part, about this target.
 Error about(const EgressGrant& grant, const Error& error) {
@@ -26,7 +26,7 @@ EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox:
     : sandbox_id_(std::move(sandbox_id)),
       parts_(std::move(parts)),
       rules_(parts_.policy.rules(settings)),
-      connections_(base::k_egress_connections_of_sandbox),
+      turns_(parts_.bounds ? parts_.bounds->turns(sandbox_id_) : nullptr),
       handler_([this](RequestContext& context) { return async_answer(context); }) {}
 
 EgressDoor::~EgressDoor() = default;
@@ -50,16 +50,6 @@ std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connect
     return {this, [this, place](const void*) { flows_.erase(place); }};
 }
 
-base::Result<CountLimiter::Lease> EgressDoor::connect(const PeerAddress&) {
-    auto lease = connections_.take(0);
-    if (!lease)
-        return Error(Errc::capacity,
-                     "This sandbox has the " + std::to_string(base::k_egress_connections_of_sandbox) +
-                         " connections to its proxy that it may have.",
-                     k_egress_retry_after);
-    return std::move(*lease);
-}
-
 Decision EgressDoor::admit(RequestContext& context, const Arrival&) {
     Decision decision;
     // It would show what the proxy has added (RFC 9110 section 9.3.8).
@@ -78,12 +68,16 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
     response.status = status_of(error.code());
     response.problem_code = base::code_name(error.code());
     response.content_type = "text/plain";
-    response.body = std::string(error_detail(error)) + '\n';
+    // Of a refused CONNECT many programs show the status line alone.
+    response.phrase = error_detail(error);
+    response.body = response.phrase + '\n';
     return response;
 }
 
 base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
-                                                                      const EgressGrant& grant) {
+                                                                      const EgressGrant& grant,
+                                                                      const MayDial& may_dial,
+                                                                      EgressReport& report) {
     EgressAddresses found;
     if (grant.address) {
         found.push_back(*grant.address);
@@ -92,27 +86,40 @@ base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestCon
             parts_.look_up(sandbox_id_, grant.host, std::move(done));
         };
         auto answer = co_await context.async_reply<EgressAddresses>(ask);
-        if (answer.has_error())
+        if (answer.has_error()) {
+            if (answer.error().code() == Errc::upstream_failed ||
+                answer.error().code() == Errc::deadline_exceeded)
+                report.deny(EgressReason::dns);
             co_return about(grant, answer.error());
+        }
         found = std::move(*answer);
     }
-    std::erase_if(found, [&](const IpAddress& address) { return !rules_->may_dial(grant, address); });
-    if (found.empty())
+    std::erase_if(found, [&](const IpAddress& address) { return !may_dial(address); });
+    if (found.empty()) {
+        report.deny(EgressReason::private_address);
         co_return Error(Errc::network_not_allowed,
                         egress_authority(grant, 0) +
                             " has no public address: the operator allows others with --egress-private.");
+    }
     found.resize(std::min(found.size(), base::k_max_egress_addresses));
     co_return found;
 }
 
-base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
-    const bool is_connect = context.request.method_text == "CONNECT";
-    const auto grant =
-        rules_->check(context.request.authority, is_connect ? std::uint16_t{0} : k_default_port);
-    if (grant.has_error())
-        co_return grant.error();
-    const EgressGrant target = *grant;
-    auto addresses = co_await async_addresses(context, target);
+base::Task<base::Result<void>> EgressDoor::async_turn(RequestContext& context) {
+    const auto await_turn = [this](EgressBounds::Turn done) {
+        if (parts_.bounds)
+            parts_.bounds->await_turn(sandbox_id_, std::move(done));
+        else
+            done(base::Result<void>());
+    };
+    co_return co_await context.async_reply<void>(await_turn);
+}
+
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
+                                                                                const EgressGrant& target,
+                                                                                const MayDial& may_dial,
+                                                                                EgressReport& report) {
+    auto addresses = co_await async_addresses(context, target, may_dial, report);
     if (addresses.has_error())
         co_return addresses.error();
     const auto dial = [&](EgressDialDone done) {
@@ -121,6 +128,40 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     auto stream = co_await context.async_reply<std::unique_ptr<ByteStream>>(dial);
     if (stream.has_error())
         co_return about(target, stream.error());
+    co_return std::move(*stream);
+}
+
+base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
+    const bool is_connect = context.request.method_text == "CONNECT";
+    const EgressForm form = is_connect ? EgressForm::connect : EgressForm::absolute;
+    EgressRequest request;
+    request.sandbox_id = sandbox_id_;
+    request.form = form;
+    request.method = context.request.method_text;
+    const auto report = std::make_shared<EgressReport>(parts_.reports, std::move(request));
+    auto response = co_await async_open(context, form, report);
+    if (response.has_error())
+        report->refuse(response.error());
+    co_return response;
+}
+
+base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& context, EgressForm form,
+                                                          std::shared_ptr<EgressReport> report) {
+    const std::uint16_t default_port = form == EgressForm::connect ? std::uint16_t{0} : k_default_port;
+    if (const auto asked = egress::parse_endpoint(context.request.authority, default_port))
+        report->about(asked->host.name, asked->port);
+    // What is refused has its turn, too: a program that asks again and again costs no more than others.
+    const auto turn = co_await async_turn(context);
+    const auto grant = rules_->check(context.request.authority, default_port);
+    if (grant.has_error())
+        co_return grant.error();
+    const EgressGrant target = *grant;
+    if (turn.has_error())
+        co_return about(target, turn.error());
+    const MayDial may_dial = [&](const IpAddress& address) { return rules_->may_dial(target, address); };
+    auto stream = co_await async_connect(context, target, may_dial, *report);
+    if (stream.has_error())
+        co_return stream.error();
     // The rules may have changed meanwhile.
     if (!rules_->holds(target))
         co_return Error(Errc::network_not_allowed,
@@ -129,11 +170,13 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader};
+    auto counted = report->count(std::move(*stream));
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, std::move(report),
+                            turns_};
     Response response;
-    response.payer = base::ShareHolder::preview(sandbox_id_);
-    response.relay = std::make_unique<EgressFlow>(is_connect ? EgressForm::connect : EgressForm::absolute,
-                                                  target, std::move(*stream), std::move(ports));
+    response.payer =
+        parts_.bounds ? parts_.bounds->owner(sandbox_id_) : base::ShareHolder::thing(sandbox_id_);
+    response.relay = std::make_unique<EgressFlow>(form, target, std::move(counted), std::move(ports));
     co_return response;
 }
 

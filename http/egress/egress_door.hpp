@@ -4,13 +4,14 @@
 // host and the missing rule. Not here: bytes (egress_flow.hpp), the grammar of rules.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
 
-#include "http/access/count_limiter.hpp"
 #include "http/egress/egress_flow.hpp"
 #include "http/egress/egress_parts.hpp"
+#include "http/egress/egress_report.hpp"
 #include "http/server/service.hpp"
 #include "http/server/services.hpp"
 
@@ -28,8 +29,22 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     /// Requests that are under way.
     std::size_t open() const noexcept { return flows_.size(); }
 
+    /// Waits until a request of the sandbox may begin. Errors: those of EgressBounds::await_turn();
+    /// shutting_down.
+    base::Task<base::Result<void>> async_turn(RequestContext& context);
+    /// A connection to the first address of a target that takes it, of those that `may_dial`. Looks its name
+    /// up, unless it is a literal; `report` hears of a name without an address. Errors: network_not_allowed,
+    /// where it has no such address; those of EgressLookUp and EgressDial; shutting_down.
+    using MayDial = std::function<bool(const IpAddress& address)>;
+    base::Task<base::Result<std::unique_ptr<ByteStream>>> async_connect(RequestContext& context,
+                                                                        const EgressGrant& target,
+                                                                        const MayDial& may_dial,
+                                                                        EgressReport& report);
+
+    /// Those of its sandbox's bytes; may be null.
+    const std::shared_ptr<RelayTurns>& turns() const noexcept { return turns_; }
+
     TargetForms targets() const noexcept override { return TargetForms::of_proxy; }
-    base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override;
 
@@ -40,14 +55,17 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     };
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
+                                                  std::shared_ptr<EgressReport> report);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
-                                                              const EgressGrant& grant);
+                                                              const EgressGrant& grant,
+                                                              const MayDial& may_dial, EgressReport& report);
     std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
 
     const std::string sandbox_id_;
     const EgressParts parts_;
     std::unique_ptr<const EgressRules> rules_;
-    CountLimiter connections_;
+    const std::shared_ptr<RelayTurns> turns_;
     std::list<Open> flows_;
     const Services services_{*this};
     const Handler handler_;

@@ -68,6 +68,8 @@ base::Task<Relay::Outcome> EgressFlow::async_run(Connection& connection, Request
 
 std::unique_ptr<Exchange> EgressFlow::exchange() const {
     auto refuse = [this](const Error& error) {
+        if (ports_.report != nullptr)
+            ports_.report->refuse(error);
         const bool is_late = error.code() == Errc::deadline_exceeded;
         const bool is_upstream = is_late || error.code() == Errc::upstream_failed;
         const std::string who = egress_authority(grant_, k_http_port);
@@ -76,8 +78,12 @@ std::unique_ptr<Exchange> EgressFlow::exchange() const {
                                                                                : " broke HTTP, or ended its "
                                                                                  "connection too early.")));
     };
-    return std::make_unique<Exchange>(
-        upstream_, std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port)), std::move(refuse));
+    auto heads = ports_.make_heads ? ports_.make_heads()
+                                   : std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port));
+    auto made = std::make_unique<Exchange>(upstream_, std::move(heads), std::move(refuse),
+                                           ExchangeDeadlines{.idle = base::k_egress_idle_time});
+    made->take_turns(ports_.turns);
+    return made;
 }
 
 base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const ServerState& state) {
@@ -93,8 +99,10 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
         outcome.after = co_await async_serve_requests(client, state);
     } else {
         const auto upstream = std::make_shared<Connection>(upstream_->take(), client);
+        upstream->charge_to(client.payer());
         const std::function<void(Traffic)> nobody;
-        co_await async_tunnel(client, *upstream, state, base::k_relay_stuck_time, nobody);
+        const TunnelTimes times{base::k_relay_stuck_time, base::k_egress_idle_time};
+        co_await async_tunnel(client, *upstream, state, times, nobody, ports_.turns.get());
         upstream->close();
     }
     co_return outcome;
@@ -112,23 +120,29 @@ base::Task<EgressFlow::Way> EgressFlow::async_find_way(Connection& client) {
             co_return way_of(opening, *reader);
         const Io io = co_await client.async_fill();
         if (io != Io::ok)
-            co_return Way::cut;
+            co_return io == Io::deadline || !client.input().empty() ? cut(EgressReason::not_tls) : Way::cut;
     }
+}
+
+EgressFlow::Way EgressFlow::cut(EgressReason reason) const {
+    if (ports_.report != nullptr)
+        ports_.report->deny(reason);
+    return Way::cut;
 }
 
 EgressFlow::Way EgressFlow::way_of(EgressOpening opening, const EgressOpeningReader& reader) const {
     switch (opening) {
         case EgressOpening::name:
-            return reader.server_name() == grant_.host ? Way::tunnel : Way::cut;
+            return reader.server_name() == grant_.host ? Way::tunnel : cut(EgressReason::sni_mismatch);
         case EgressOpening::no_name:  // of a literal no client sends one (RFC 6066 section 3)
-            return grant_.address ? Way::tunnel : Way::cut;
+            return grant_.address ? Way::tunnel : cut(EgressReason::sni_mismatch);
         case EgressOpening::request:
-            return grant_.port == k_http_port ? Way::requests : Way::cut;
+            return grant_.port == k_http_port ? Way::requests : cut(EgressReason::not_tls);
         case EgressOpening::more:
         case EgressOpening::other:
             break;
     }
-    return Way::cut;
+    return cut(EgressReason::not_tls);
 }
 
 // Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "http/egress/egress_parts.hpp"
+#include "http/egress/egress_report.hpp"
 #include "http/proxy/exchange.hpp"
 #include "http/wire/connection.hpp"
 
@@ -17,16 +18,19 @@ namespace atl::http {
 /// "host", "host:8080" or "[v6]:8080", as Host has it; `usual_port` is left out.
 std::string egress_authority(const EgressGrant& grant, std::uint16_t usual_port);
 
-enum class EgressForm : std::uint8_t { connect, absolute };
-
 class EgressFlow final : public Relay {
   public:
     /// `open` is told of the client's connection as the flow begins; what it gives lives as long as the flow.
-    /// `refuse` makes the answer to a request that got none.
+    /// `refuse` makes the answer to a request that got none. `report` is told why the flow ends, and lives as
+    /// long; it may be null.
     struct Ports {
         std::function<std::shared_ptr<const void>(Connection& client)> open;
         Exchange::Refusal refuse;
         std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+        std::shared_ptr<EgressReport> report{};
+        std::shared_ptr<RelayTurns> turns{};  // null: its bytes are of no turns
+        /// For each request; empty: those of a proxy.
+        std::function<std::unique_ptr<HeadPolicy>()> make_heads{};
     };
     EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
     ~EgressFlow() override;
@@ -41,6 +45,7 @@ class EgressFlow final : public Relay {
     base::Task<Outcome> async_connect(Connection& client, const ServerState& state);
     base::Task<Way> async_find_way(Connection& client);
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
+    Way cut(EgressReason reason) const;
     base::Task<After> async_serve_requests(Connection& client, const ServerState& state);
     base::Task<bool> async_read_head(Connection& client, RequestParser& parser, const ServerState& state);
 

@@ -1,5 +1,5 @@
-// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, and the
-// first bytes of a tunnel. Tests have fakes of each.
+// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, the
+// first bytes of a tunnel, and who is told of requests. Tests have fakes of each.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/access/ip_address.hpp"
+#include "http/egress/egress_bounds.hpp"
 #include "http/wire/byte_stream.hpp"
 
 namespace atl::http {
@@ -38,6 +40,8 @@ class EgressRules {
     virtual base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const = 0;
     /// Whether a connection to an address of that target may be made.
     virtual bool may_dial(const EgressGrant& grant, const IpAddress& address) const = 0;
+    /// Whether the operator names that address and port with --egress-private.
+    virtual bool is_opened(const IpAddress& address, std::uint16_t port) const = 0;
     /// Whether what these rules, or the rules before them, have granted may go on.
     virtual bool holds(const EgressGrant& grant) const = 0;
 };
@@ -61,6 +65,27 @@ using EgressLookUp = std::function<void(const std::string& sandbox_id, const std
 using EgressDialDone = std::function<void(base::Result<std::unique_ptr<ByteStream>>)>;
 using EgressDial = std::function<void(EgressAddresses addresses, std::uint16_t port, EgressDialDone done)>;
 
+/// Speaks TLS on a connected stream, towards a server with a good certificate for `name`, a host name or an
+/// address literal without brackets. `done` as of a look-up. Errors: upstream_failed; deadline_exceeded.
+using EgressSecure =
+    std::function<void(std::unique_ptr<ByteStream> stream, const std::string& name, EgressDialDone done)>;
+
+/// The secrets that routes name. `user_id`: of the key that set the route; empty: a key without a user did.
+/// `host`: of the upstream, as EgressGrant has it.
+class EgressSecrets {
+  public:
+    virtual ~EgressSecrets() = default;
+    /// Errors: invalid_field for a secret that this user does not have; secret_host, for one that is for
+    /// other hosts.
+    virtual base::Result<void> check(const std::string& name, const std::string& user_id,
+                                     const std::string& host) const = 0;
+    /// Calls `take` with the value, which is wiped after the call. Errors: those of check(), and those of
+    /// what cannot be read now.
+    virtual base::Result<void> open(const std::string& name, const std::string& user_id,
+                                    const std::string& host,
+                                    const std::function<void(std::string_view value)>& take) const = 0;
+};
+
 /// What the first bytes of a tunnel are.
 enum class EgressOpening : std::uint8_t {
     more,     // cannot be told yet
@@ -79,11 +104,65 @@ class EgressOpeningReader {
     virtual const std::string& server_name() const = 0;
 };
 
+/// Why a request was refused, or a tunnel cut: `reason` of the event egress_denied.
+enum class EgressReason : std::uint8_t {
+    not_listed,
+    ip_literal,       // no rule lists this address
+    private_address,  // the name has no address that may be reached
+    dns,              // the name has no address, or no name server gave an answer
+    sni_mismatch,     // TLS for another name, or for none
+    not_tls,          // the tunnel began with other bytes, or with none in time
+    limit,            // a bound of the sandbox, of its user or of the server
+};
+inline constexpr std::size_t k_egress_reasons = 7;
+/// Of static storage.
+std::string_view to_string(EgressReason reason) noexcept;
+
+/// How a program inside asks: with CONNECT, an absolute target, or a path below the name of a route.
+enum class EgressForm : std::uint8_t { connect, absolute, route };
+
+/// A request on the way out of a sandbox.
+struct EgressRequest {
+    std::string sandbox_id;
+    std::string host{};  // as in EgressGrant; empty: what was asked for is no host
+    std::uint16_t port = 0;
+    EgressForm form = EgressForm::connect;
+    std::string method{};  // as the program wrote it
+    std::string route{};   // the name of the rule, of EgressForm::route
+};
+
+/// How it ended.
+struct EgressEnd {
+    std::optional<EgressReason> denied{};
+    std::optional<base::Errc> failed{};  // the upstream gave no answer, or what was asked for is no request
+    bool was_open = false;               // it was connected
+    std::uint64_t bytes_up = 0;          // to the upstream
+    std::uint64_t bytes_down = 0;
+    base::Millis lasted{0};
+};
+
+/// Told of all requests of all sandboxes. Nothing here may act on a request.
+class EgressReports {
+  public:
+    virtual ~EgressReports() = default;
+    virtual base::SteadyTime now() const = 0;
+    /// A name was looked up, perhaps in the cache.
+    virtual void looked_up(bool was_found) = 0;
+    /// A request is connected: ended() follows.
+    virtual void opened() = 0;
+    /// Once a request, whatever came of it.
+    virtual void ended(const EgressRequest& request, const EgressEnd& end) = 0;
+};
+
 struct EgressParts {
     const EgressPolicy& policy;  // outlives all that has these parts
     EgressLookUp look_up;
     EgressDial dial;
     std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
+    EgressSecure secure{};                     // of routes; empty: they have no https: upstreams
+    const EgressSecrets* secrets = nullptr;    // outlives all that has these parts; null: there are none
+    std::shared_ptr<EgressReports> reports{};  // null: nobody is told
+    std::shared_ptr<EgressBounds> bounds{};    // null: there are none
 };
 
 }  // namespace atl::http

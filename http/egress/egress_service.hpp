@@ -8,6 +8,7 @@
 
 #include "core/sandbox/ports.hpp"
 #include "http/egress/egress_door.hpp"
+#include "http/egress/route_door.hpp"
 #include "http/server/server.hpp"
 
 namespace atl::http {
@@ -18,17 +19,27 @@ class EgressService final : public sandbox::Egress {
     EgressService(Server& server, EgressParts parts) : server_(server), parts_(std::move(parts)) {}
 
     base::Result<void> check(const sandbox::EgressSettings& settings) const override {
-        return parts_.policy.check(settings);
+        auto good = parts_.policy.check(settings);
+        return good.has_error() ? good : check_routes(parts_, settings);
     }
     void open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
               sandbox::InnerListener listener) override;
+    void open_routes(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
+                     const std::vector<sandbox::EgressRoute>& defaults,
+                     sandbox::InnerListener listener) override;
     void change(const std::string& sandbox_id, const sandbox::EgressSettings& settings) override;
     void close(const std::string& sandbox_id) override;
 
   private:
+    /// How a listener of the sandbox is bounded, and its connections counted as the server's.
+    InnerAccess access_of(const std::string& sandbox_id,
+                          std::function<std::shared_ptr<const void>()> count) const;
+
     struct Opened {
         std::shared_ptr<EgressDoor> door;
         std::shared_ptr<const void> counted;  // the listener
+        std::shared_ptr<RouteDoor> routes{};
+        std::shared_ptr<const void> routes_counted{};
     };
 
     Server& server_;

@@ -1,6 +1,9 @@
 #include "http/proxy/exchange.hpp"
 
+#include <string.h>  // NOLINT: explicit_bzero() is not in <cstring>
+
 #include <algorithm>
+#include <utility>
 
 #include "http/proxy/tunnel.hpp"
 #include "http/server/server_state.hpp"
@@ -30,10 +33,15 @@ base::Task<Io> async_yield_exchange(Connection& connection) {
 
 void Exchange::Outbox::take(std::size_t count) {
     sent += count;
-    if (empty()) {
-        bytes.clear();
-        sent = 0;
-    }
+    if (empty())
+        drop();
+}
+
+void Exchange::Outbox::drop() {
+    if (std::exchange(is_secret, false))
+        ::explicit_bzero(bytes.data(), bytes.size());
+    bytes.clear();
+    sent = 0;
 }
 
 Exchange::Exchange(std::shared_ptr<UpstreamPort> port, std::unique_ptr<HeadPolicy> heads, Refusal refuse,
@@ -44,7 +52,9 @@ Exchange::Exchange(std::shared_ptr<UpstreamPort> port, std::unique_ptr<HeadPolic
       deadlines_(deadlines),
       answer_(base::k_max_answer_head_bytes) {}
 
-Exchange::~Exchange() = default;
+Exchange::~Exchange() {
+    to_upstream_.drop();
+}
 
 base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestParser& request,
                                                const ServerState& state) {
@@ -62,6 +72,8 @@ base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestPa
         }
         is_reused_ = upstream->is_reused;
         upstream_ = std::make_shared<Connection>(std::move(upstream->stream), connection);
+        if (turns_ != nullptr)
+            upstream_->charge_to(connection.payer());
         begin(request.request());
         ending = co_await async_forward();
         if (ending == Ending::complete)
@@ -76,7 +88,8 @@ base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestPa
 }
 
 void Exchange::begin(const Request& request) {
-    to_upstream_ = {};
+    to_upstream_.drop();
+    to_upstream_.is_secret = heads_->has_secret();
     reached_ = upstream_deaf_ = false;
     ending_.reset();
     answer_.begin(request.method == Method::head);
@@ -96,10 +109,12 @@ void Exchange::begin(const Request& request) {
 
 base::Task<Exchange::Ending> Exchange::async_forward() {
     std::size_t moved_in_turn = 0;
+    RelayTurn turn(turns_.get(), *client_, *upstream_);
     for (;;) {
         const std::size_t before = to_upstream_.bytes.size() + to_client_.bytes.size();
-        const bool moved_up = pump_request();
-        const bool moved_down = pump_response();
+        const bool may_move = turn.may_move();
+        const bool moved_up = may_move && pump_request();
+        const bool moved_down = may_move && pump_response();
         if (ending_)
             co_return *ending_;
         const bool moved = moved_up || moved_down;
@@ -130,7 +145,7 @@ base::Task<Exchange::Ending> Exchange::async_forward() {
 // Each direction: what lies here goes on before more is taken in.
 bool Exchange::pump_request() {
     if (upstream_deaf_)
-        to_upstream_ = {};
+        to_upstream_.drop();
     if (!to_upstream_.empty()) {
         const std::size_t sent = upstream_->send_some(to_upstream_.rest());
         to_upstream_.take(sent);
@@ -395,7 +410,7 @@ void Exchange::arm() {
 }
 
 // The deadline is for the side that has to act next; each byte that moves starts it again. Once the answer
-// has begun, both sides talk as in a tunnel: either may be silent, and there is no deadline.
+// has begun, both sides talk as in a tunnel: either may be silent, and there is no deadline but `idle`.
 void Exchange::set_deadline() {
     const Waiting waiting = is_client_full() ? Waiting::client_reads
                             : began_answer_  ? Waiting::none
@@ -406,7 +421,8 @@ void Exchange::set_deadline() {
     if (waiting != waiting_ || moved_) {
         waiting_ = waiting;
         moved_ = false;
-        move_until_ = waiting == Waiting::none ? base::SteadyTime::max() : now + time_to_move();
+        const base::Millis time = time_to_move();
+        move_until_ = time == base::Millis(0) ? base::SteadyTime::max() : now + time;
     }
     wait_began_ = now;
     auto until = move_until_;
@@ -424,8 +440,9 @@ base::Millis Exchange::time_to_move() const {
             return state_->settings.write_deadline;
         case Waiting::client_sends:
             return state_->settings.body_deadline;
-        case Waiting::answer:
         case Waiting::none:
+            return deadlines_.idle;
+        case Waiting::answer:
             break;
     }
     return deadlines_.answer;
@@ -490,7 +507,8 @@ base::Task<> Exchange::async_tunnel_on() {
     Connection& client = *client_;
     Connection& upstream = *upstream_;
     const ServerState& state = *state_;
-    co_await async_tunnel(client, upstream, state, deadlines_.stuck, on_traffic_);
+    const TunnelTimes times{deadlines_.stuck, deadlines_.idle};
+    co_await async_tunnel(client, upstream, state, times, on_traffic_, turns_.get());
 }
 
 Relay::Outcome Exchange::outcome(Ending ending) {

@@ -28,6 +28,8 @@ struct ExchangeDeadlines {
     base::Millis answer = base::k_relay_answer_time;
     /// For a tunnel's side that takes nothing, or does not end after the other.
     base::Millis stuck = base::k_relay_stuck_time;
+    /// Without a byte, once the answer has begun, and of a tunnel; 0: it may stay.
+    base::Millis idle{0};
 };
 
 class Exchange final : public Relay {
@@ -41,6 +43,10 @@ class Exchange final : public Relay {
     /// `told` is called often: when the dev server has taken bytes of the request, when bytes of an answer
     /// have come, or have passed a tunnel. Set before it runs.
     void on_traffic(std::function<void(Traffic)> told) { on_traffic_ = std::move(told); }
+
+    /// Its bytes, in both directions, are of these turns, and what the upstream does not take is charged as
+    /// the client's output is. Set before it runs.
+    void take_turns(std::shared_ptr<RelayTurns> turns) { turns_ = std::move(turns); }
 
     base::Task<Outcome> async_run(Connection& connection, RequestParser& request,
                                   const ServerState& state) override;
@@ -57,9 +63,11 @@ class Exchange final : public Relay {
     struct Outbox {
         std::string bytes;
         std::size_t sent = 0;
+        bool is_secret = false;  // wiped once it is gone
         std::string_view rest() const { return std::string_view(bytes).substr(sent); }
         bool empty() const { return sent == bytes.size(); }
         void take(std::size_t count);
+        void drop();
     };
     enum class Ending : std::uint8_t {
         complete,  // the answer went out as a whole
@@ -109,6 +117,7 @@ class Exchange final : public Relay {
     Refusal refuse_;
     ExchangeDeadlines deadlines_;
     std::function<void(Traffic)> on_traffic_;
+    std::shared_ptr<RelayTurns> turns_;  // null: nobody shares
 
     // While it runs:
     Connection* client_ = nullptr;

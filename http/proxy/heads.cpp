@@ -1,6 +1,7 @@
 #include "http/proxy/heads.hpp"
 
 #include <fmt/format.h>
+#include <string.h>  // NOLINT: explicit_bzero() is not in <cstring>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,10 @@ constexpr std::array<std::string_view, 6> k_forwarded_fields{
 constexpr std::string_view k_alternative_services = "Alt-Svc";
 // The key of the API, which has no business inside.
 constexpr std::string_view k_api_key_field = "X-API-Key";
+
+// They say who asks: towards the upstream of a route that is the route's alone.
+constexpr std::array<std::string_view, 4> k_credential_fields{"Authorization", "Cookie", k_api_key_field,
+                                                              "X-Goog-Api-Key"};
 
 // Trailers that would change what was already acted upon (RFC 9110 section 6.5.1).
 constexpr std::array<std::string_view, 12> k_never_trailers{
@@ -142,9 +147,9 @@ void add_framing(std::string& out, BodyForm body) {
 }
 
 // To the end of Host.
-void begin_request(std::string& out, const Request& request, std::string_view host) {
+void begin_request(std::string& out, const Request& request, std::string_view path, std::string_view host) {
     out.reserve(k_usual_head_bytes);
-    out.append(request.method_text).append(" ").append(request.path);
+    out.append(request.method_text).append(" ").append(path);
     if (request.has_query)
         out.append("?").append(request.query);
     out.append(" HTTP/1.1\r\nHost: ").append(host).append("\r\n");
@@ -153,6 +158,13 @@ void begin_request(std::string& out, const Request& request, std::string_view ho
 void add_upgrade(std::string& out, std::string_view protocol) {
     add(out, "Connection", "Upgrade");
     add(out, "Upgrade", protocol);
+}
+
+// Without the empty line.
+void end_request(std::string& out, const Request& request, BodyForm body) {
+    add_framing(out, body);
+    if (const std::string_view upgrade = wanted_upgrade(request); !upgrade.empty())
+        add_upgrade(out, upgrade);
 }
 
 void begin_answer(std::string& out, const ResponseParser& response) {
@@ -211,7 +223,7 @@ std::string_view wanted_upgrade(const Request& request) {
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body) {
     const HopFields hop = hop_fields(request.fields);
     const bool wants_all = host.clears_site_data && host.clears_site_data();
-    begin_request(out, request, "localhost:" + std::to_string(host.port));
+    begin_request(out, request, request.path, "localhost:" + std::to_string(host.port));
     bool tells_public_host = true;
     for (const auto& [name, value] : request.fields) {
         if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name) ||
@@ -278,14 +290,12 @@ base::Error PreviewHeads::unreachable() const {
 
 void ForwardHeads::write_request(std::string& out, const Request& request, BodyForm body) const {
     const HopFields hop = hop_fields(request.fields);
-    begin_request(out, request, authority_);
+    begin_request(out, request, request.path, authority_);
     for (const auto& [name, value] : request.fields) {
         if (!stays_here(name, hop) && !iequals(name, "Host"))
             add(out, name, value);
     }
-    add_framing(out, body);
-    if (const std::string_view upgrade = wanted_upgrade(request); !upgrade.empty())
-        add_upgrade(out, upgrade);
+    end_request(out, request, body);
     out += "\r\n";
 }
 
@@ -302,6 +312,33 @@ void ForwardHeads::write_answer(std::string& out, const ResponseParser& response
 
 base::Error ForwardHeads::unreachable() const {
     return {base::Errc::upstream_failed, authority_ + " takes no connection."};
+}
+
+SetFields::~SetFields() {
+    ::explicit_bzero(lines_.data(), lines_.size());
+}
+
+void SetFields::add(std::string_view name, std::string_view text, std::string_view secret) {
+    names_.emplace_back(name);
+    lines_.append(name).append(": ").append(text).append(secret).append("\r\n");
+}
+
+bool SetFields::has(std::string_view name) const noexcept {
+    return is_one_of(name, names_);
+}
+
+void RouteHeads::write_request(std::string& out, const Request& request, BodyForm body) const {
+    const HopFields hop = hop_fields(request.fields);
+    begin_request(out, request, path_, authority());
+    for (const auto& [name, value] : request.fields) {
+        if (!stays_here(name, hop) && !iequals(name, "Host") && !is_one_of(name, k_credential_fields) &&
+            !set_.has(name))
+            add(out, name, value);
+    }
+    end_request(out, request, body);
+    // Behind all else, in room that is there: a string that grows leaves a copy of them.
+    out.reserve(out.size() + set_.lines().size() + 2);
+    out.append(set_.lines()).append("\r\n");
 }
 
 void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,

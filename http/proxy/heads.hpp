@@ -93,6 +93,8 @@ class HeadPolicy {
                                    const std::vector<HeaderField>& trailers) const = 0;
     /// For an upstream that takes no byte.
     virtual base::Error unreachable() const = 0;
+    /// Whether the head of a request has a value that is to leave memory as soon as it was sent.
+    virtual bool has_secret() const { return false; }
     /// As ProxiedHost has them.
     virtual bool clears_site_data() const { return false; }
     virtual void on_cleared() const {}
@@ -126,7 +128,7 @@ class PreviewHeads final : public HeadPolicy {
 
 /// On the way out of a sandbox: the program inside and its upstream say all to each other but the fields of a
 /// hop, and Host is the target's, whatever the request says.
-class ForwardHeads final : public HeadPolicy {
+class ForwardHeads : public HeadPolicy {
   public:
     /// `authority`: of Host, with its port unless that is 80.
     explicit ForwardHeads(std::string authority) : authority_(std::move(authority)) {}
@@ -139,8 +141,50 @@ class ForwardHeads final : public HeadPolicy {
     }
     base::Error unreachable() const override;
 
+  protected:
+    const std::string& authority() const noexcept { return authority_; }
+
   private:
     std::string authority_;
+};
+
+/// The lines of headers that a route sets. Their memory is wiped.
+class SetFields {
+  public:
+    SetFields() = default;
+    SetFields(SetFields&&) noexcept = default;
+    SetFields& operator=(SetFields&&) = delete;
+    ~SetFields();
+
+    /// Before add(): room for all, or growth would leave a copy of them.
+    void reserve(std::size_t bytes) { lines_.reserve(bytes); }
+    /// `value` is `text` and `secret` behind it.
+    void add(std::string_view name, std::string_view text, std::string_view secret);
+    bool has(std::string_view name) const noexcept;
+    const std::string& lines() const noexcept { return lines_; }
+
+  private:
+    std::string lines_;
+    std::vector<std::string> names_;
+};
+
+/// Towards the upstream of a route: what says who asks is the route's alone, and so is the target. Trailers
+/// of requests do not pass.
+class RouteHeads final : public ForwardHeads {
+  public:
+    /// `path` stands in place of the request's.
+    RouteHeads(std::string authority, std::string path, SetFields set)
+        : ForwardHeads(std::move(authority)), path_(std::move(path)), set_(std::move(set)) {}
+    void write_request(std::string& out, const Request& request, BodyForm body) const override;
+    void write_request_end(std::string& out, const std::vector<HeaderField>& fields,
+                           const std::vector<HeaderField>&) const override {
+        write_last_chunk(out, fields, {}, {});
+    }
+    bool has_secret() const override { return true; }
+
+  private:
+    std::string path_;
+    SetFields set_;
 };
 
 /// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with

@@ -1,6 +1,9 @@
 #include "http/proxy/tunnel.hpp"
 
-#include "core/plain/preview_limits.hpp"
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
 #include "http/server/server_state.hpp"
 
 namespace atl::http {
@@ -49,18 +52,73 @@ void fit_buffer(Connection& from) {
     from.use_buffer(is_long ? BufferSize::full : BufferSize::small);
 }
 
+RelayTurns::RelayTurns(const base::Executor& executor, std::size_t bytes)
+    : executor_(executor),
+      queue_(boost::asio::use_service<base::DeferQueue>(executor.context())),
+      bytes_(bytes) {}
+
+bool RelayTurns::may_move(const std::shared_ptr<WakeEvent>& wake) {
+    if (granted_ == wake) {
+        granted_ = nullptr;
+        return true;
+    }
+    const bool is_waiting = std::find(waiting_.begin(), waiting_.end(), wake) != waiting_.end();
+    if (!is_waiting && left_ > 0 && granted_ == nullptr && waiting_.empty())
+        return true;
+    if (!is_waiting)
+        waiting_.push_back(wake);
+    begin_next();
+    return false;
+}
+
+void RelayTurns::moved(std::size_t bytes) {
+    left_ -= std::min(left_, bytes);
+    if (bytes > 0)
+        begin_next();
+}
+
+// After the wake that was posted before, and then behind all that the loop has to do now.
+void RelayTurns::begin_next() {
+    if (std::exchange(is_next_begun_, true))
+        return;
+    queue_.add(
+        [self = shared_from_this()] { boost::asio::post(self->executor_, [self] { self->refill(); }); });
+}
+
+void RelayTurns::refill() {
+    is_next_begun_ = false;
+    left_ = bytes_;
+    granted_ = nullptr;
+    if (waiting_.empty())
+        return;
+    granted_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    granted_->post();
+    begin_next();
+}
+
+bool RelayTurn::may_move() {
+    if (turns_ == nullptr)
+        return true;
+    const std::uint64_t now = sent();
+    turns_->moved(now - std::exchange(counted_, now));
+    return turns_->may_move(client_.wake());
+}
+
 base::Task<> async_tunnel(Connection& client, Connection& upstream, const ServerState& state,
-                          base::Millis stuck, const std::function<void(Traffic)>& told) {
+                          TunnelTimes times, const std::function<void(Traffic)>& told, RelayTurns* turns) {
     client.clear_deadline();
     Way up{client, upstream};
     Way down{upstream, client};
+    RelayTurn turn(turns, client, upstream);
     std::size_t moves = 0;
     bool moved_since = false;  // the deadline was set
-    bool is_timed = false;
+    base::Millis timed{0};
     while (!(up.ended && down.ended) && !is_over(client.status()) && !is_over(upstream.status()) &&
            !state.stopping) {
-        const bool moved_up = up.pump();
-        const bool moved_down = down.pump();
+        const bool may_move = turn.may_move();
+        const bool moved_up = may_move && up.pump();
+        const bool moved_down = may_move && down.pump();
         const bool moved = moved_up || moved_down;
         if (moved && told)
             told(moved_up ? Traffic::tunnelled_in : Traffic::served);
@@ -72,11 +130,12 @@ base::Task<> async_tunnel(Connection& client, Connection& upstream, const Server
         up.arm();
         down.arm();
         const bool is_stuck = up.ended || down.ended || !client.input().empty() || !upstream.input().empty();
-        if (!is_stuck)
+        const base::Millis time = is_stuck ? times.stuck : times.idle;
+        if (time == base::Millis(0))
             client.clear_deadline();
-        else if (!is_timed || moved_since)
-            client.set_deadline(stuck);
-        is_timed = is_stuck;
+        else if (moved_since || time != timed)
+            client.set_deadline(time);
+        timed = time;
         moved_since = false;
         const Io io = co_await client.async_pause();
         if (io == Io::stopped || io == Io::deadline)

@@ -1,10 +1,15 @@
 // Bytes between two connections, both ways until both have ended: what follows a 101, or CONNECT.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 
 #include "core/base/clock.hpp"
 #include "core/base/task.hpp"
+#include "core/plain/preview_limits.hpp"
 #include "http/wire/connection.hpp"
 #include "http/wire/message.hpp"
 
@@ -23,11 +28,61 @@ inline bool is_over(Io status) noexcept {
     return status == Io::failed || status == Io::stopped;
 }
 
-/// Passes bytes until both directions have ended, each as fast as its reader. An idle tunnel may stay; a side
-/// that takes nothing, or does not end as the other did, is waited for `stuck` long. `told` may be empty. The
-/// connections share a wake (Connection's second constructor), and are not closed. Not cancellable: the
-/// client's waits say when it was aborted, and it ends when the server stops.
+/// The turns of all relays of one sandbox: together they move so many bytes in a turn of the loop, a little
+/// more at most. So however many they are, other sandboxes and clients wait for them no longer than for one.
+class RelayTurns : public std::enable_shared_from_this<RelayTurns> {
+  public:
+    /// `bytes` of a turn, at least 1.
+    explicit RelayTurns(const base::Executor& executor, std::size_t bytes = base::k_relay_piece_bytes);
+
+    /// Whether a relay may move bytes now. False: `wake` is posted when its turn comes, after those that have
+    /// asked before; a relay that does not ask then has lost its turn.
+    bool may_move(const std::shared_ptr<WakeEvent>& wake);
+    /// Counts what a relay has moved.
+    void moved(std::size_t bytes);
+
+  private:
+    void begin_next();
+    void refill();
+
+    base::Executor executor_;
+    base::DeferQueue& queue_;
+    const std::size_t bytes_;
+    std::size_t left_ = bytes_;  // of this turn
+    bool is_next_begun_ = false;
+    std::shared_ptr<WakeEvent> granted_;  // this turn is its own; null: of any relay
+    std::deque<std::shared_ptr<WakeEvent>> waiting_;
+};
+
+/// One relay between two connections that share a wake. Both, and the turns, outlive it.
+class RelayTurn {
+  public:
+    /// With null it may always move bytes.
+    RelayTurn(RelayTurns* turns, const Connection& client, const Connection& upstream)
+        : turns_(turns), client_(client), upstream_(upstream), counted_(sent()) {}
+    /// Counts what was sent since the last call. As RelayTurns::may_move().
+    bool may_move();
+
+  private:
+    std::uint64_t sent() const { return client_.sent_bytes() + upstream_.sent_bytes(); }
+
+    RelayTurns* const turns_;
+    const Connection& client_;
+    const Connection& upstream_;
+    std::uint64_t counted_;
+};
+
+struct TunnelTimes {
+    base::Millis stuck;    // for a side that takes nothing, or does not end as the other did
+    base::Millis idle{0};  // without a byte in either direction; 0: it may stay
+};
+
+/// Passes bytes until both directions have ended, each as fast as its reader, or one of the times is over.
+/// `told` may be empty, and `turns` null. The connections share a wake (Connection's second constructor), and
+/// are not closed. Not cancellable: the client's waits say when it was aborted, and it ends when the server
+/// stops.
 base::Task<> async_tunnel(Connection& client, Connection& upstream, const ServerState& state,
-                          base::Millis stuck, const std::function<void(Traffic)>& told);
+                          TunnelTimes times, const std::function<void(Traffic)>& told,
+                          RelayTurns* turns = nullptr);
 
 }  // namespace atl::http

@@ -11,7 +11,6 @@
 #include "core/base/defer_queue.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/plain/egress_limits.hpp"
 #include "http/server/session.hpp"
 
 namespace atl::http {
@@ -76,14 +75,14 @@ void Server::close_loopback(std::uint16_t port) {
         door->close();
 }
 
-void Server::open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services,
-                        std::function<std::shared_ptr<const void>()> count) {
+void Server::open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services, InnerAccess access) {
     if (state_.stopping)
         return;
     const Services* const key = services.get();
     auto door = std::make_shared<Door>(Listener::adopt(executor_, std::move(fd)), std::move(services),
                                        Encryption::none);
-    door->count = std::move(count);
+    door->inner = std::move(access);
+    door->is_inner = true;
     inner_[key] = door;
     tasks_.spawn(async_accept(std::move(door)));
 }
@@ -128,19 +127,26 @@ base::Task<> Server::async_accept(DoorPtr kept) {
         if (!open || state_.stopping)
             break;
         bool exhausted = false;
+        base::Millis pause{0};
         for (int i = 0; i < k_accepts_a_turn; ++i) {
+            pause = door.inner.pause ? door.inner.pause() : pause;
+            if (pause > base::Millis(0))
+                break;
             auto client = listener.accept(exhausted);
             if (!client)
                 break;
             take(std::move(*client), kept);
         }
-        if (!exhausted)
-            continue;
         // Without a descriptor the client stays in the backlog and would wake us again at once.
-        base::LogLine(base::evt::task_failed).field("err", "out of file descriptors").warn();
+        if (exhausted) {
+            base::LogLine(base::evt::task_failed).field("err", "out of file descriptors").warn();
+            pause = k_exhausted_pause;
+        }
+        if (pause == base::Millis(0))
+            continue;
         boost::system::error_code error;
         auto token = boost::asio::redirect_error(boost::asio::use_awaitable_t<base::Executor>{}, error);
-        door.pause.expires_after(k_exhausted_pause);
+        door.pause.expires_after(pause);
         co_await door.pause.async_wait(token);
     }
 }
@@ -150,18 +156,24 @@ void Server::take(Accepted client, const DoorPtr& at) {
     auto lease = door.services->any().connect(client.peer);
     if (lease.has_error())
         return refuse(client, door, lease.error());
-    const std::size_t most = state_.settings.max_connections;
-    if (sessions_.size() >= most ||
-        (door.count && inner_sessions_ >= most / base::k_egress_connections_share))
+    std::shared_ptr<const void> held;
+    if (door.inner.enter) {
+        auto entered = door.inner.enter();
+        if (entered.has_error())
+            return refuse(client, door, entered.error());
+        held = std::move(*entered);
+    }
+    const std::size_t wanted = door.is_inner ? 2 : 1;
+    if (sessions_.size() + inner_sessions_ + wanted > state_.settings.max_connections)
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
     const ListenerScope reach = door.listener.reach();
     auto connection = std::make_shared<Connection>(
-        std::make_unique<SocketStream>(std::move(client.socket), door.count ? door.count() : nullptr),
-        state_.clock, state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
+        std::make_unique<SocketStream>(std::move(client.socket), std::move(held)), state_.clock,
+        state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
     auto session = std::make_shared<Session>(state_, *door.services, std::move(connection), client.peer,
                                              reach, std::move(*lease), door.listener.port());
     sessions_.insert(session.get());
-    if (door.count)
+    if (door.is_inner)
         ++inner_sessions_;
     tasks_.spawn(async_serve(std::move(session), at));
 }
@@ -205,7 +217,7 @@ base::Task<> Server::async_serve(std::shared_ptr<Session> session, DoorPtr kept)
         Session* session;
         ~Leave() {
             server.sessions_.erase(session);
-            if (door.count)
+            if (door.is_inner)
                 --server.inner_sessions_;
         }
     };

@@ -22,6 +22,15 @@ namespace atl::http {
 
 class Session;
 
+/// What a listener inside a sandbox asks about its connections. Both may be empty.
+struct InnerAccess {
+    /// How long the next connection has to wait to be accepted; 0: not at all.
+    std::function<base::Millis()> pause;
+    /// Called for each that is accepted. What it gives lives as long as the connection; the service refuses
+    /// with its error.
+    std::function<base::Result<std::shared_ptr<const void>>()> enter;
+};
+
 class Server {
   public:
     /// `clock` and `timers` must outlive the server.
@@ -42,11 +51,10 @@ class Server {
     Opening open_loopback(std::uint16_t port, const Services& services);
     /// Accepts no more; connections that are open stay. A port that is not open is ignored.
     void close_loopback(std::uint16_t port);
-    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). `count` is
-    /// called for each connection and for none other; what it gives lives as long as that. The services live
-    /// until the last session of theirs has ended.
-    void open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services,
-                    std::function<std::shared_ptr<const void>()> count);
+    /// Serves plain HTTP at once on a listening socket inside a sandbox, until close_inner(). A connection
+    /// from there counts twice, since it has a connection to an upstream beside it. The services live until
+    /// the last session of theirs has ended.
+    void open_inner(base::UniqueFd fd, std::shared_ptr<const Services> services, InnerAccess access);
     /// Accepts no more there, and ends the connections that are open. Ignores services that are not open.
     void close_inner(const Services& services);
     /// From now on TCP listeners speak HTTPS with this; open connections stay as they are, Unix sockets
@@ -83,9 +91,10 @@ class Server {
 
         Listener listener;
         std::shared_ptr<const Services> services;
-        std::function<std::shared_ptr<const void>()> count{};  // of a listener inside a sandbox
+        InnerAccess inner{};  // of a listener inside a sandbox
         Encryption encryption;
         Timer pause;
+        bool is_inner = false;  // inside a sandbox
     };
     using DoorPtr = std::shared_ptr<Door>;
 

@@ -396,6 +396,7 @@ std::size_t Connection::send_some(std::string_view bytes) {
         return 0;
     give_output_back(bytes.size());
     const std::size_t sent = write_some(bytes);
+    sent_bytes_ += sent;
     if (sent < bytes.size() && !failed_ && !deaf_) {
         hold_output(0);
         start_write_wait();

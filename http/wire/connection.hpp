@@ -94,6 +94,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// Sends what can be sent now. Gives how many bytes that was; where it was not all, a wake says that more
     /// can be sent, or that the connection has failed.
     std::size_t send_some(std::string_view bytes);
+    /// The bytes that send_some() has sent.
+    std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
     /// How the connection is, without a wait. ok, eof, stopped (abort only), failed.
     Io status() const noexcept;
     /// Whether a write has failed where that does not end reading. An end of the input behind it is `failed`:
@@ -146,6 +148,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     std::vector<char> buffer_;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
+    std::uint64_t sent_bytes_ = 0;
     base::SteadyTime deadline_ = base::SteadyTime::max();  // max: none
     base::SteadyTime timer_at_{};
     base::TimerId timer_ = 0;

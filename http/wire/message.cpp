@@ -67,8 +67,11 @@ void write_response(std::string& out, const Response& response, std::string_view
     constexpr std::size_t k_usual_head_bytes = 512;
     const bool with_body = framing == Framing::length;
     out.reserve(out.size() + k_usual_head_bytes + (with_body ? response.body.size() : 0));
+    const auto end = std::find_if(response.phrase.begin(), response.phrase.end(),
+                                  [](char c) { return c < ' ' || c > '~'; });
+    const std::string_view phrase(response.phrase.begin(), end);
     fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\nDate: ", response.status,
-                   reason_phrase(response.status));
+                   phrase.empty() ? reason_phrase(response.status) : phrase);
     // RFC 9110 sections 6.4.1 and 8.6: these have neither body nor length.
     const bool bodiless = response.status == 101 || response.status == 204 || response.status == 304;
     out.append(date).append("\r\nX-Request-Id: ").append(request_id);

@@ -132,6 +132,8 @@ struct Response {
         base::SteadyTime::max();  // the connection is cut then, whatever the client does
     // Whose room output takes that the client does not; nobody: the sender's, if it is known.
     std::optional<base::ShareHolder> payer{};
+    // Behind the status, up to the first character that is not visible ASCII; empty: reason_phrase().
+    std::string phrase{};
 };
 
 /// A 200, or another status, with the text of a JSON value.

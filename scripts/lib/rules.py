@@ -17,7 +17,7 @@ MAX_BEAST_FILES = 5
 # Formatting differs between releases of clang-format: one of them decides.
 CLANG_FORMAT = "14"
 
-CORE = ("core/plain/", "core/base/", "core/egress/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/", "core/execution/")
+CORE = ("core/plain/", "core/base/", "core/egress/", "core/secrets/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/", "core/execution/")
 # The guest links nothing of the host's but this room.
 SHARED = "core/plain/"
 # First prefix that fits a file -> the folders that it may include, besides its own.
@@ -25,9 +25,10 @@ LAYERS = (
     (SHARED, ()),
     ("core/base/", (SHARED,)),
     ("core/egress/", (SHARED, "core/base/")),
+    ("core/secrets/", (SHARED, "core/base/", "core/egress/")),
     ("core/sandbox/", (SHARED, "core/base/", "core/egress/")),
     ("core/conversation/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
-    ("core/store/", (SHARED, "core/base/", "core/egress/", "core/sandbox/", "core/conversation/")),
+    ("core/store/", (SHARED, "core/base/", "core/egress/", "core/secrets/", "core/sandbox/", "core/conversation/")),
     ("core/isolation/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
     ("core/execution/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
     ("bridge/guest/", ("bridge/", SHARED)),
@@ -47,7 +48,7 @@ LAYERS = (
     ("tests/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/", "app/")),
 )
 # Pure logic: it reaches the world only through ports.
-PURE = ("core/egress/", "core/sandbox/", "core/conversation/")
+PURE = ("core/egress/", "core/secrets/", "core/sandbox/", "core/conversation/")
 KERNEL = re.compile(r"(?:sys|linux|net|netinet|arpa)/(?!types\.h)|(?:unistd|fcntl|signal|poll|spawn|sched|netdb|ifaddrs)\.h")
 INSIDE = ("bridge/guest/", "bridge/agents/")
 # Asio, Beast and Process are compiled there, once.

@@ -314,6 +314,24 @@ test('the list goes over all pages and filters; an update changes; erasing a use
     assert.throws(() => atoll.conversations.eraseUser(''), /user/);
 });
 
+test('a secret is put, replaced, listed by its owner and deleted, and its value never comes back', async () => {
+    const { secrets } = keyed(server);
+    const made = await secrets.put('MODEL_KEY', { value: 'sk-live-42424242', hosts: ['API.example.com'] });
+    assert.deepEqual({ ...made, updatedAt: '' }, { name: 'MODEL_KEY', hosts: ['api.example.com'], userId: null, updatedAt: '', usable: true });
+    await secrets.put('MODEL_KEY', { value: 'sk-live-43434343', hosts: ['a.example'], userId: 'alice' });
+    assert.deepEqual((await secrets.list()).map(({ name, hosts }) => [name, hosts]), [['MODEL_KEY', ['api.example.com']]]);
+    assert.deepEqual((await secrets.list({ userId: 'alice' })).map(({ userId }) => userId), ['alice']);
+    assert.doesNotMatch(JSON.stringify([made, await secrets.get('MODEL_KEY'), await secrets.list()]), /sk-live/);
+    const refused = await errorOf(secrets.put('MODEL_KEY', { value: 'sk-live\n', hosts: ['a.example'] }));
+    assert.deepEqual([refused.status, refused.code, refused.pointer], [422, 'invalid_field', '/value']);
+    await secrets.delete('MODEL_KEY');
+    assert.equal((await errorOf(secrets.get('MODEL_KEY'))).code, 'not_found');
+    assert.equal((await secrets.get('MODEL_KEY', { userId: 'alice' })).userId, 'alice');
+    await secrets.delete('MODEL_KEY', { userId: 'alice' });
+    assert.deepEqual(await secrets.list({ userId: 'alice' }), []);
+    await assert.rejects(secrets.get(''), /name/);
+});
+
 test('metadata keeps the digits of its integers, both ways', async () => {
     const atoll = keyed(server);
     const metadata = { big: 9007199254740993n, deep: [{ least: -9223372036854775808n, greatest: 18446744073709551615n }], safe: 9007199254740991, text: '9007199254740993' };

@@ -63,6 +63,7 @@ class Walk {
         socket();
         states();
         sandboxes();
+        secrets();
         ExecutionExamples(api, recorder).perform();
     }
 
@@ -174,6 +175,18 @@ class Walk {
         call("deleteSandbox", {{"id", sandbox}});
         (void)api.create({{"userId", "alice"}});
         call("deleteConversationsOfUser", {{"userId", "alice"}});
+    }
+
+    void secrets() {
+        const OrderedJson named{{"name", "MODEL_KEY"}};
+        const OrderedJson form{
+            {"value", "sk-0123456789"}, {"hosts", {"api.example.com"}}, {"userId", "alice"}};
+        call("putSecret", named, form);
+        call("putSecret", named, form);
+        const OrderedJson one_of_alice{{"name", "MODEL_KEY"}, {"userId", "alice"}};
+        call("getSecret", one_of_alice);
+        call("listSecrets", {{"userId", "alice"}});
+        call("deleteSecret", one_of_alice);
     }
 
     void programs(const std::string& sandbox) {

@@ -186,6 +186,10 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     std::ofstream(dir.path() / "bad.pem") << "no certificate";
     const std::string bad = (dir.path() / "bad.pem").string();
     CHECK(check("", {"--tls-cert", bad, "--tls-key", bad}).status == 1);
+    const RunResult no_issuer = check("", {"--egress-allow", "*", "--egress-ca", bad});
+    INFO(no_issuer.output);
+    CHECK(no_issuer.status == 1);
+    CHECK(no_issuer.output.find("--egress-ca: " + bad + " holds no certificates") != std::string::npos);
 }
 
 TEST_CASE(

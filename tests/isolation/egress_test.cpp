@@ -1,5 +1,12 @@
 // The way out of a sandbox: its own proxy reaches what its list names, and there is no other way.
+#include <signal.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/isolation/lab.hpp"
 
@@ -17,6 +24,15 @@ std::string through_proxy(Sandbox& sandbox, const std::string& address) {
             "%{http_code}' " +
             address)
         .output;
+}
+
+/// The lines of a file of --egress-log.
+std::vector<Json> records_of(const std::string& file) {
+    std::istringstream text(read_host_file(file));
+    std::vector<Json> records;
+    for (std::string line; std::getline(text, line);)
+        records.push_back(Json::parse(line));
+    return records;
 }
 
 Json reaching(const Json& allow) {
@@ -50,6 +66,65 @@ TEST_CASE(
         CHECK(without.conversation()["enforcement"]["network"] == "netns");
         CHECK(through_proxy(without, address) == " 000");
         CHECK(through_proxy(with, address) == "answer 200");
+    }
+}
+
+TEST_CASE(
+    "What a sandbox reaches and what it is refused is told in its log, counted, and written to a file") {
+    for (const Privilege privilege : privileges()) {
+        const HostServices services;
+        const TempDir folder;
+        std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+        const std::string file = folder.path() / "egress.log";
+        Lab lab(privilege, {"--egress-private", "127.0.0.1/32:" + services.port(), "--egress-log", file});
+        INFO(lab.name);
+        const std::string address = "http://127.0.0.1:" + services.port() + "/";
+        Sandbox sandbox(lab, reaching({"127.0.0.1:" + services.port()}));
+        CHECK(through_proxy(sandbox, address) == "answer 200");
+        CHECK(through_proxy(sandbox, "http://refused.example/").ends_with(" 403"));
+        Json closed;
+        Json denied;
+        for (const Json& event : lab.api.events(sandbox.id())) {
+            if (event["type"] == "egress_closed")
+                closed = event;
+            else if (event["type"] == "egress_denied")
+                denied = event;
+        }
+        REQUIRE(closed.is_object());
+        CHECK(closed["turn"].is_null());
+        CHECK(closed["data"]["host"] == "127.0.0.1");
+        CHECK(std::to_string(closed["data"]["port"].get<int>()) == services.port());
+        CHECK(closed["data"]["bytesDown"].get<int>() > 6);
+        REQUIRE(denied.is_object());
+        CHECK(denied["data"] == Json{{"host", "refused.example"}, {"port", 80}, {"reason", "not_listed"}});
+        const std::string metrics = lab.api.http().request("GET", "/metrics").body;
+        CHECK(metrics.find("\natoll_egress_denied_total{reason=\"not_listed\"} 1\n") != std::string::npos);
+        CHECK(metrics.find("\natoll_egress_requests_total{decision=\"allowed\"} 1\n") != std::string::npos);
+        CHECK(metrics.find("\natoll_egress_open 0\n") != std::string::npos);
+        const auto lines = records_of(file);
+        REQUIRE(lines.size() == 2);
+        CHECK(lines[0]["decision"] == "allowed");
+        CHECK(lines[1]["reason"] == "not_listed");
+        CHECK(lines[1]["conversation"] == sandbox.id());
+
+        // A sandbox without a conversation has its own log.
+        const Json box = lab.api.call(201, "POST", "/v1/sandboxes", reaching(Json::array()).dump());
+        const std::string route = "/v1/sandboxes/" + box["id"].get<std::string>();
+        lab.api.call(
+            200, "POST", route + "/exec",
+            Json{{"command", "curl --silent --noproxy '' --proxy http://127.0.0.1:3128 " + address}}.dump());
+        CHECK(lab.api.call(200, "GET", route + "/logs").dump().find("egress_denied") != std::string::npos);
+
+        // A log rotation.
+        std::filesystem::rename(file, file + ".1");
+        lab.server.signal(SIGHUP);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+        while (lab.server.log().find("evt=egress_log_reopened") == std::string::npos &&
+               std::chrono::steady_clock::now() < until)
+            lab.api.http().request("GET", "/healthz");
+        CHECK(through_proxy(sandbox, "http://refused.example/").ends_with(" 403"));
+        CHECK(records_of(file).size() == 1);
+        CHECK(records_of(file + ".1").size() == 3);
     }
 }
 

@@ -2,8 +2,10 @@
 import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
+import type { Secrets } from './secrets.js';
 export type { AtollEvent, ExitClass, StatusReason };
 export * from './executions.js';
+export * from './secrets.js';
 
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
@@ -100,6 +102,8 @@ export class Atoll {
     constructor(options: AtollOptions);
     readonly conversations: Conversations;
     readonly sandboxes: Sandboxes;
+    /** Values that the server puts into requests of routes. */
+    readonly secrets: Secrets;
     /** Runs a program that a model wrote, in a sandbox made for it alone. */
     readonly execute: Execute;
     readonly executions: Executions;

@@ -2,6 +2,7 @@
 import { Conversation, Conversations } from './conversation.js';
 import { executeOver, Executions } from './executions.js';
 import { listTools, Sandbox, Sandboxes } from './sandbox.js';
+import { Secrets } from './secrets.js';
 import { Transport } from './transport.js';
 
 export { AtollError } from './errors.js';
@@ -14,6 +15,7 @@ export class Atoll {
         this.conversations = new Conversations(this.#transport);
         this.sandboxes = new Sandboxes(this.#transport);
         this.executions = new Executions(this.#transport);
+        this.secrets = new Secrets(this.#transport);
         this.execute = executeOver(this.#transport, '/v1/execute');
     }
     conversation(id) {

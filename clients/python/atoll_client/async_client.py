@@ -11,6 +11,7 @@ from .encoding import parse_address
 from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .on_asyncio import AsyncNetwork
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
+from .secrets import AsyncSecrets
 from .transport import Network
 
 
@@ -55,6 +56,7 @@ class AsyncAtoll(AsyncExecutes):
         self.sandboxes = AsyncSandboxes(self._core)
         self.tools = AsyncTools(self._core, None)
         self.executions = AsyncExecutions(self._core)
+        self.secrets = AsyncSecrets(self._core)
 
     def conversation(self, conversation_id: str) -> AsyncConversation:
         """A conversation by its id, without asking the server: what a token opens."""

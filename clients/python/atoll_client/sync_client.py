@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from .async_client import make_core
 from .blocking import BlockingNetwork, run
@@ -13,6 +13,7 @@ from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .models import Answer, Content, ConversationInfo, Event, Token, Turn
 from .retry import StreamStatus
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
+from .secrets import AsyncSecrets
 from .sync_executions import Executes, Execution, Executions
 from .sync_sandbox import Sandbox, Sandboxes, Tools
 from .sync_stream import SyncEventStream, SyncStream
@@ -176,6 +177,29 @@ class Conversations:
         return run(self._inner.transcript(conversation_id, format, timeout=timeout))
 
 
+class Secrets:
+    """`user_id` names the user whose secrets are meant; without it they are the operator's, or those of the key's user."""
+
+    def __init__(self, inner: AsyncSecrets) -> None:
+        self._inner = inner
+
+    def put(
+        self, name: str, value: str, hosts: Sequence[str], user_id: Optional[str] = None, timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
+        """Stores a value for requests to these hosts, in the place of one of the same name and owner."""
+        return run(self._inner.put(name, value, hosts, user_id, timeout=timeout))
+
+    def get(self, name: str, user_id: Optional[str] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """`name`, `hosts`, `userId`, `updatedAt` and `usable`: all but the value."""
+        return run(self._inner.get(name, user_id, timeout=timeout))
+
+    def list(self, user_id: Optional[str] = None, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
+        return run(self._inner.list(user_id, timeout=timeout))
+
+    def delete(self, name: str, user_id: Optional[str] = None, timeout: Optional[float] = None) -> None:
+        run(self._inner.delete(name, user_id, timeout=timeout))
+
+
 class Atoll(Executes):
     """A server; threads may share it.
 
@@ -202,6 +226,7 @@ class Atoll(Executes):
         self.sandboxes = Sandboxes(AsyncSandboxes(self._core))
         self.tools = Tools(AsyncTools(self._core, None))
         self.executions = Executions(AsyncExecutions(self._core))
+        self.secrets = Secrets(AsyncSecrets(self._core))
         self._executes = AsyncExecutes(self._core, "/v1/execute")
 
     def conversation(self, conversation_id: str) -> Conversation:

@@ -141,6 +141,21 @@ class Conversations(WithServer):
                 client.conversations.get(conversation_id)
             self.assertEqual(refused.exception.code, "not_found")
 
+    def test_a_secret_is_put_listed_and_deleted_and_never_comes_back(self):
+        secrets = self.client().secrets
+        made = secrets.put("MODEL_KEY", "sk-live-42424242", ["API.example.com"])
+        self.assertEqual((made["name"], made["hosts"], made["userId"], made["usable"]), ("MODEL_KEY", ["api.example.com"], None, True))
+        secrets.put("MODEL_KEY", "sk-live-43434343", ["a.example"], user_id="alice")
+        self.assertEqual([secret["hosts"] for secret in secrets.list()], [["api.example.com"]])
+        self.assertEqual(secrets.get("MODEL_KEY", user_id="alice")["hosts"], ["a.example"])
+        self.assertNotIn("sk-live", repr([made, secrets.list(), secrets.get("MODEL_KEY")]))
+        secrets.delete("MODEL_KEY")
+        with self.assertRaises(AtollError) as refused:
+            secrets.get("MODEL_KEY")
+        self.assertEqual(refused.exception.code, "not_found")
+        secrets.delete("MODEL_KEY", user_id="alice")
+        self.assertEqual(secrets.list(user_id="alice"), [])
+
     def test_a_transcript_has_both_forms(self):
         conversation = self.client().conversations.create()
         list(conversation.send_stream("echo written"))

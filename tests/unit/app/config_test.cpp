@@ -243,6 +243,31 @@ TEST_CASE("Configured agents come after the built-in ones") {
     CHECK((*agents)[2].dir == dir.path());
 }
 
+TEST_CASE("Routes of the agents file are for its agents, and may have the value of a variable") {
+    const TempDir dir;
+    const auto file = dir.path() / "agents.json";
+    const auto write = [&](const std::string& routes) {
+        std::ofstream(file) << R"({"agents":[{"name":"mine","argv":["x"],"routes":[)" << routes
+                            << R"(]}],"routes":[{"name":"all","upstream":"https://b.example"}]})";
+        return read_agents(file);
+    };
+    const std::string route =
+        R"({"name":"m","upstream":"https://a.example","headers":{"x-key":{"env":"ATOLL_TEST_KEY","prefix":"Bearer "}}})";
+    ::unsetenv("ATOLL_TEST_KEY");
+    auto agents = write(route);
+    REQUIRE(agents);
+    CHECK(agents->at(2).routes.size() == 1);
+    ::setenv("ATOLL_TEST_KEY", "k", 1);
+    agents = write(route);
+    ::unsetenv("ATOLL_TEST_KEY");
+    REQUIRE(agents);
+    CHECK(agents->at(0).routes.size() == 1);
+    REQUIRE(agents->at(2).routes.size() == 2);
+    CHECK(agents->at(2).routes[0].headers.at(0).value == "Bearer k");
+    CHECK(agents->at(2).routes[1].name == "all");
+    CHECK_FALSE(write(R"({"name":"m","upstream":"a.example"})"));
+}
+
 TEST_CASE("A data directory keeps its identity and its key, and takes one server at a time") {
     const TempDir dir;
     const auto path = dir.path() / "data";

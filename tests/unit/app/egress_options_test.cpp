@@ -55,6 +55,12 @@ TEST_CASE("Hosts, groups and ranges of egress are read from flags") {
     CHECK_FALSE(refusal("fd00::1", 443));
 }
 
+TEST_CASE("The file of requests of egress is read from a flag") {
+    CHECK(parse({}).config.value().egress_log.empty());
+    CHECK(parse({"--egress-log", "/var/log/egress.jsonl"}).config.value().egress_log ==
+          "/var/log/egress.jsonl");
+}
+
 TEST_CASE("Groups of egress are read from the environment and from the file, where commas separate, too") {
     ::setenv("ATOLL_EGRESS_GROUP", "npm=registry.example:443,*.cdn.example,pip=index.example:443", 1);
     ::setenv("ATOLL_EGRESS_ALLOW", "@npm,@pip", 1);

@@ -24,6 +24,10 @@ struct FakeEgress final : sandbox::Egress {
               sandbox::InnerListener) override {
         told.push_back("open " + id + ' ' + settings.allow.at(0));
     }
+    void open_routes(const std::string& id, const sandbox::EgressSettings& settings,
+                     const std::vector<sandbox::EgressRoute>& defaults, sandbox::InnerListener) override {
+        told.push_back("routes " + id + ' ' + std::to_string(settings.routes.size() + defaults.size()));
+    }
     void change(const std::string& id, const sandbox::EgressSettings& settings) override {
         told.push_back("change " + id + ' ' + std::to_string(settings.allow.size()));
     }
@@ -79,7 +83,7 @@ TEST_CASE("The proxy of a sandbox is there before its guest, and ends with the g
     CHECK(house.egress.told.empty());
     house.settle();
     CHECK(house.sandboxes.status(id) == sandbox::Status::ready);
-    CHECK(house.egress.told == std::vector<std::string>{"open " + id + " a.example"});
+    CHECK(house.egress.told == std::vector<std::string>{"open " + id + " a.example", "routes " + id + " 0"});
     house.sandboxes.set_network(id, {sandbox::NetworkMode::egress, {{"b.example", "c.example"}, ""}});
     CHECK(house.egress.told.back() == "change " + id + " 2");
     house.stop(id);

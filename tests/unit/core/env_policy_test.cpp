@@ -75,6 +75,48 @@ TEST_CASE("Programs of a sandbox with a way out are told of its proxy, unless th
     CHECK(value_of(env, "NO_PROXY") == "mine");
 }
 
+TEST_CASE("A route with the name of an API is found by its clients, and the host's key is not there") {
+    const auto value_of = [](const Environment& env, std::string_view name) {
+        const auto found = std::ranges::find(env, name, &Environment::value_type::first);
+        return found == env.end() ? std::string() : found->second;
+    };
+    const Environment host{{"ANTHROPIC_API_KEY", "real"}};
+    const auto named = [](const std::string& name, const std::string& upstream, bool git = false) {
+        EgressRoute route;
+        route.name = name;
+        route.upstream = upstream;
+        route.git = git;
+        return route;
+    };
+    Record record;
+    record.network = NetworkMode::egress;
+    // Control: without a route the key passes.
+    CHECK(value_of(compose_env(host, record), "ANTHROPIC_API_KEY") == "real");
+    record.egress.routes = {named("anthropic", "https://api.a.example"),
+                            named("code", "https://git.example/x", true)};
+    const std::vector<EgressRoute> defaults{named("openai", "https://api.o.example"),
+                                            named("gemini", "https://g.example"),
+                                            named("code", "https://no.example", true)};
+    const Environment env = compose_env(host, record, defaults);
+    CHECK(value_of(env, "ANTHROPIC_BASE_URL") == "http://127.0.0.1:3129/anthropic");
+    CHECK(value_of(env, "ANTHROPIC_API_KEY") == "set-outside-the-sandbox");
+    CHECK(std::ranges::count(env, "ANTHROPIC_API_KEY", &Environment::value_type::first) == 1);
+    CHECK(value_of(env, "OPENAI_BASE_URL") == "http://127.0.0.1:3129/openai/v1");
+    CHECK(value_of(env, "GOOGLE_GEMINI_BASE_URL") == "http://127.0.0.1:3129/gemini");
+    CHECK_FALSE(value_of(env, "GEMINI_API_KEY").empty());
+    CHECK(value_of(env, "GIT_CONFIG_COUNT") == "1");
+    CHECK(value_of(env, "GIT_CONFIG_KEY_0") == "url.http://127.0.0.1:3129/code/.insteadOf");
+    CHECK(value_of(env, "GIT_CONFIG_VALUE_0") == "https://git.example/x/");
+    record.egress.routes = {named("openai", "https://api.o.example/v1")};
+    CHECK(value_of(compose_env(host, record), "OPENAI_BASE_URL") == "http://127.0.0.1:3129/openai");
+    record.env = {{"OPENAI_BASE_URL", "mine"}};
+    const Environment asked = compose_env(host, record);
+    CHECK(value_of(asked, "OPENAI_BASE_URL") == "mine");
+    CHECK(std::ranges::count(asked, "OPENAI_BASE_URL", &Environment::value_type::first) == 1);
+    record.network = NetworkMode::none;
+    CHECK(value_of(compose_env(host, record), "ANTHROPIC_API_KEY") == "real");
+}
+
 TEST_CASE("A sandbox for one program gets none of the host's secrets") {
     const Environment host{{"PATH", "/bin"}, {"ANTHROPIC_API_KEY", "k"}, {"NODE_PATH", "/x"}, {"LANG", "C"}};
     CHECK(compose_bare_env(host) == Environment{{"PATH", "/bin"}, {"LANG", "C"}, {"HOME", "/tmp"}});

@@ -11,9 +11,11 @@
 #include "core/conversation/manager.hpp"
 #include "core/execution/executions.hpp"
 #include "core/sandbox/manager.hpp"
+#include "core/secrets/secrets.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
 #include "tests/support/asked.hpp"
+#include "tests/support/fake_secret_store.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/unit/http/openapi_checker.hpp"
 #include "tests/unit/http/test_server.hpp"
@@ -85,6 +87,10 @@ class ApiServer final : public ServerThread {
             [this](const sandbox::Demand& demand) { return manager_->has_capacity(demand); });
         api_.emplace(http::Api{*manager_, budgets, std::move(system), &k_tokens});
         api_->executions = &*executions_;
+        secrets_ =
+            secrets::Secrets::open({secret_store, world.clock, ceilings_}, secrets::new_sealing_key().value())
+                .value();
+        api_->secrets = secrets_.get();
         pump();
         start({}, http::make_router(*api_), "127.0.0.1:0");
         checker_.emplace(client().request("GET", "/openapi.json").body);
@@ -141,6 +147,7 @@ class ApiServer final : public ServerThread {
     base::Budgets budgets;
     FakeWorld world{1};
     base::Result<void> ready;
+    FakeSecretStore secret_store;
     std::atomic<bool> time_passes = false;  // timers fire as soon as nothing else is to do
 
   private:
@@ -164,6 +171,8 @@ class ApiServer final : public ServerThread {
     std::optional<conversation::Manager> manager_;
     SilentPrograms programs_;
     std::optional<execution::Executions> executions_;
+    egress::Ceilings ceilings_;
+    std::unique_ptr<secrets::Secrets> secrets_;
     std::optional<http::Api> api_;
     std::optional<OpenApiChecker> checker_;
     bool pumping_ = true;

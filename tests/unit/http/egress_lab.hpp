@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/task_group.hpp"
@@ -40,6 +41,9 @@ class FakeEgressRules final : public http::EgressRules {
     }
     bool may_dial(const http::EgressGrant&, const http::IpAddress& address) const override {
         return address.to_string().substr(0, 3) != "10.";
+    }
+    bool is_opened(const http::IpAddress& address, std::uint16_t) const override {
+        return address.to_string().substr(0, 3) == "172";
     }
     bool holds(const http::EgressGrant& grant) const override {
         const std::string rule = grant.host + ':' + std::to_string(grant.port);
@@ -83,26 +87,13 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 
 class EgressLab {
   public:
-    explicit EgressLab(std::vector<std::string> allow)
-        : door(std::make_shared<http::EgressDoor>(
-              "box",
-              http::EgressParts{
-                  policy_,
-                  [this](const std::string& sandbox, const std::string& host, auto done) {
-                      looked_up.push_back(sandbox + ' ' + host);
-                      const auto found = names.find(host);
-                      if (found == names.end())
-                          return done(base::Error(base::Errc::upstream_failed, "no address"));
-                      done(found->second);
-                  },
-                  [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
-                      dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
-                      upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
-                      done(std::make_unique<FakeStream>(upstreams.back()));
-                  },
-                  [] { return std::make_unique<FakeOpeningReader>(); }},
-              sandbox::EgressSettings{std::move(allow), ""})) {}
-    ~EgressLab() {
+    explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr)
+        : door(std::make_shared<http::EgressDoor>("box", parts(reports), sandbox::EgressSettings{allow, ""})),
+          neighbour(std::make_shared<http::EgressDoor>("neighbour", parts(reports),
+                                                       sandbox::EgressSettings{allow, ""})) {}
+    ~EgressLab() { end(); }
+    /// What a derived lab has for its sessions has to outlive them.
+    void end() {
         for (const auto& session : sessions_)
             session->abort();
         run();
@@ -111,13 +102,17 @@ class EgressLab {
     EgressLab& operator=(const EgressLab&) = delete;
 
     /// A program inside that has sent this.
-    std::shared_ptr<FakePeer> connect(std::string_view bytes) {
+    std::shared_ptr<FakePeer> connect(std::string_view bytes) { return connect(bytes, *door->services()); }
+    std::shared_ptr<FakePeer> connect(std::string_view bytes, http::EgressDoor& to) {
+        return connect(bytes, *to.services());
+    }
+    std::shared_ptr<FakePeer> connect(std::string_view bytes, const http::Services& services) {
         auto peer = std::make_shared<FakePeer>(loop_.get_executor());
         auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
                                                              timers_, state_.settings);
-        sessions_.push_back(std::make_shared<http::Session>(
-            state_, *door->services(), std::move(connection), http::PeerAddress{},
-            http::ListenerScope::loopback, http::CountLimiter::Lease()));
+        sessions_.push_back(
+            std::make_shared<http::Session>(state_, services, std::move(connection), http::PeerAddress{},
+                                            http::ListenerScope::loopback, http::CountLimiter::Lease()));
         tasks_.spawn(async_serve(sessions_.back()));
         run();
         send(*peer, bytes);
@@ -126,6 +121,11 @@ class EgressLab {
     void run() {
         loop_.restart();
         loop_.poll();
+    }
+    /// One handler; false if there is none.
+    bool run_one() {
+        loop_.restart();
+        return loop_.poll_one() > 0;
     }
     void send(FakePeer& peer, std::string_view bytes) {
         peer.send(bytes);
@@ -142,14 +142,34 @@ class EgressLab {
     FakePeer& upstream() { return *upstreams.back(); }
 
   private:
+    http::EgressParts parts(std::shared_ptr<http::EgressReports> reports) {
+        http::EgressParts made{
+            policy,
+            [this](const std::string& sandbox, const std::string& host, auto done) {
+                looked_up.push_back(sandbox + ' ' + host);
+                const auto found = names.find(host);
+                if (found == names.end())
+                    return done(base::Error(base::Errc::upstream_failed, "no address"));
+                done(found->second);
+            },
+            [this](http::EgressAddresses addresses, std::uint16_t port, http::EgressDialDone done) {
+                dialed.push_back(addresses.front().to_string() + ' ' + std::to_string(port));
+                upstreams.push_back(std::make_shared<FakePeer>(loop_.get_executor()));
+                done(std::make_unique<FakeStream>(upstreams.back()));
+            },
+            [] { return std::make_unique<FakeOpeningReader>(); }};
+        made.bounds = bounds;
+        made.reports = std::move(reports);
+        return made;
+    }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
     boost::asio::io_context loop_{1};
     FakeClock clock_;
     FakeTimers timers_{clock_};
-    FakeEgressPolicy policy_;
 
   public:
+    FakeEgressPolicy policy;
     std::map<std::string, http::EgressAddresses> names{
         {"a.example", {*http::parse_address("192.0.2.1"), *http::parse_address("192.0.2.2")}},
         {"inner.example", {*http::parse_address("10.0.0.1")}},
@@ -157,7 +177,12 @@ class EgressLab {
     std::vector<std::string> looked_up;
     std::vector<std::string> dialed;
     std::vector<std::shared_ptr<FakePeer>> upstreams;
+    const std::shared_ptr<http::EgressBounds> bounds = std::make_shared<http::EgressBounds>(
+        loop_.get_executor(), clock_, timers_,
+        [](const std::string& id) { return base::ShareHolder::thing(id); },
+        http::EgressBounds::Totals{base::k_max_connections});
     const std::shared_ptr<http::EgressDoor> door;
+    const std::shared_ptr<http::EgressDoor> neighbour;  // of another sandbox
 
   private:
     http::ServerState state_{clock_, timers_, http::Settings{}};

@@ -2,7 +2,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "core/base/json_writer.hpp"
 #include "http/access/limit_ceilings.hpp"
+#include "http/api/network_form.hpp"
 #include "http/api/openapi.hpp"
 #include "http/api/views.hpp"
 
@@ -117,9 +119,48 @@ TEST_CASE("a network is a word or an object") {
          {R"("egress")", R"({"allow":[]})", R"({"mode":"moon"})", R"({"mode":"none","allow":[]})",
           R"({"mode":"egress","allow":"a"})", R"({"mode":"egress","allow":[1]})",
           R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","allow":["127.1"]})",
-          R"({"mode":"egress","allow":[{"host":"a.example"}]})", R"({"mode":"egress","routes":[]})", "[]"}) {
+          R"({"mode":"egress","allow":[{"host":"a.example"}]})", R"({"mode":"none","routes":[]})", "[]"}) {
         INFO(text);
         CHECK(read_patch_form(*parse_json(std::string(R"({"network":)") + text + "}")).has_error());
+    }
+}
+
+TEST_CASE("routes are read in normal form, and shown as they were read, without values of secrets") {
+    const auto read = [](const std::string& routes) {
+        return read_patch_form(*parse_json(R"({"network":{"mode":"egress","routes":[)" + routes + "]}}"));
+    };
+    const auto form =
+        read(R"({"name":"m","upstream":"https://A.example:443/v1/","headers":{"x-api-key":{"secret":"mine"},)"
+             R"("Authorization":{"secret":"mine","prefix":"Bearer "},"X-Team":"red"},)"
+             R"("methods":["GET"],"paths":["/x","/y/*"],"git":true})");
+    REQUIRE(form.has_value());
+    const auto& network = *form->network;
+    REQUIRE(network.egress.routes.size() == 1);
+    CHECK(network.egress.routes[0].upstream == "https://a.example/v1");
+    std::string text;
+    atl::base::JsonWriter json(text);
+    write_network(json, network);
+    CHECK(*parse_json(text) ==
+          *parse_json(
+              R"({"mode":"egress","allow":[],"routes":[{"name":"m","upstream":"https://a.example/v1",)"
+              R"("headers":{"Authorization":{"secret":"mine","prefix":"Bearer "},"X-Team":"red",)"
+              R"("x-api-key":{"secret":"mine"}},"methods":["GET"],"paths":["/x","/y/*"],"git":true}]})"));
+    CHECK(read("").has_value());
+    for (const char* route :
+         {"1", "{}", R"({"name":"m"})", R"({"name":"m/n","upstream":"https://a.example"})",
+          R"({"name":"m","upstream":"a.example"})", R"({"name":"m","upstream":"https://a.example/../x"})",
+          R"({"name":"m","upstream":"https://a.example","headers":{"Host":"x"}})",
+          R"({"name":"m","upstream":"https://a.example","headers":{"x":1}})",
+          R"({"name":"m","upstream":"https://a.example","headers":{"x":{}}})",
+          R"({"name":"m","upstream":"https://a.example","headers":{"x":{"env":"HOME"}}})",
+          R"({"name":"m","upstream":"https://a.example","headers":{"x":"a\r\nb"}})",
+          R"({"name":"m","upstream":"https://a.example","headers":{"x":"1","X":"2"}})",
+          R"({"name":"m","upstream":"https://a.example","methods":["TRACE"]})",
+          R"({"name":"m","upstream":"https://a.example","paths":["x"]})",
+          R"({"name":"m","upstream":"https://a.example","more":1})",
+          R"({"name":"m","upstream":"https://a.example"},{"name":"m","upstream":"https://b.example"})"}) {
+        INFO(route);
+        CHECK(read(route).has_error());
     }
 }
 

@@ -3,9 +3,8 @@
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <list>
+#include <utility>
 
-#include "core/plain/egress_limits.hpp"
 #include "tests/unit/http/test_server.hpp"
 
 namespace inner_listener_test {
@@ -30,10 +29,15 @@ class InnerServer final : public ServerThread, public TestRoutes {
         start(std::move(settings), http::Router(routes()), "127.0.0.1:0");
         on_loop([&] {
             services_ = std::make_shared<const http::Services>(gate());
-            server().open_inner(std::move(fd), services_, [this] {
+            http::InnerAccess access;
+            access.pause = [this] { return std::exchange(pause_, base::Millis(0)); };
+            access.enter = [this]() -> base::Result<std::shared_ptr<const void>> {
+                if (counted_ == most_)
+                    return base::Error(base::Errc::capacity, "It is full.");
                 ++counted_;
                 return std::shared_ptr<const void>(this, [this](const void*) { --counted_; });
-            });
+            };
+            server().open_inner(std::move(fd), services_, std::move(access));
         });
     }
     ~InnerServer() { finish(); }
@@ -46,11 +50,24 @@ class InnerServer final : public ServerThread, public TestRoutes {
         on_loop([&] { server().close_inner(*services_); });
     }
 
+    /// From now on so many may enter, and the next one has to wait.
+    void bound(std::size_t most, base::Millis pause) {
+        on_loop([&] {
+            most_ = most;
+            pause_ = pause;
+        });
+    }
+    bool has_paused() {
+        return eventually([&] { return pause_ == base::Millis(0); });
+    }
+
     std::string inner;
 
   private:
     std::shared_ptr<const http::Services> services_;
     std::size_t counted_ = 0;
+    std::size_t most_ = 100;
+    base::Millis pause_{0};
 };
 
 }  // namespace
@@ -73,16 +90,29 @@ TEST_CASE("A listener that is handed over is served, and what it accepts is coun
     CHECK(outside.request("GET", "/hello").status == 200);
 }
 
-TEST_CASE("Listeners inside sandboxes leave most connections to others") {
+TEST_CASE("A connection from inside a sandbox counts twice, since its upstream is one, too") {
     TestSettings settings;
-    settings.max_connections = 2 * base::k_egress_connections_share;
+    settings.max_connections = 4;
     InnerServer server(std::move(settings));
-    std::list<HttpClient> inside;
-    for (int i = 0; i < 2; ++i)
-        CHECK(inside.emplace_back(server.inner_client()).request("GET", "/hello").status == 200);
-    auto third = server.inner_client();
-    third.connect();
-    CHECK(third.read_response().status == 503);
+    HttpClient inside = server.inner_client();
+    CHECK(inside.request("GET", "/hello").status == 200);
+    HttpClient outside = server.client();
+    CHECK(outside.request("GET", "/hello").status == 200);
+    auto second = server.inner_client();
+    second.connect();
+    CHECK(second.read_response().status == 503);
+    CHECK(server.client().request("GET", "/hello").status == 200);
+}
+
+TEST_CASE("A connection that may not enter is refused, and one that has to wait is served later") {
+    InnerServer server;
+    server.bound(1, base::Millis(1));
+    HttpClient inside = server.inner_client();
+    CHECK(inside.request("GET", "/hello").status == 200);
+    CHECK(server.has_paused());
+    auto second = server.inner_client();
+    second.connect();
+    CHECK(second.read_response().status == 503);
     CHECK(server.client().request("GET", "/hello").status == 200);
 }
 

@@ -41,6 +41,19 @@ TEST_CASE("a bucket grants its burst, then one an interval, and says how long to
     CHECK(granted(limiter, 2, now + 10s, 20) == 5);
 }
 
+TEST_CASE("the wait for the next action is told without counting one") {
+    RateLimiter limiter({100ms, 2}, 10);
+    const base::SteadyTime now{1h};
+    CHECK(limiter.wait(1, now) == k_granted);
+    CHECK(limiter.entries() == 0);
+    limiter.charge(1, 2, now);
+    CHECK(limiter.wait(1, now) == 100ms);
+    CHECK(limiter.wait(1, now) == limiter.take(1, now));
+    CHECK(limiter.wait(1, now + 100ms) == k_granted);
+    limiter.charge(1, 3, now);
+    CHECK(limiter.wait(1, now) == 400ms);
+}
+
 TEST_CASE("what an action cost more is waited for before the next one") {
     RateLimiter limiter({100ms, 5}, 10);
     const base::SteadyTime now{1h};

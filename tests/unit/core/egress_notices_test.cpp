@@ -1,0 +1,96 @@
+// What a log tells of requests on the way out of its sandbox.
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "house.hpp"
+
+namespace atl::test::egress_notices_test {
+namespace {
+
+using conversation::EgressNotice;
+using conversation::EventType;
+
+EgressNotice refusal_of(const std::string& host) {
+    EgressNotice notice;
+    notice.host = host;
+    notice.port = 443;
+    notice.reason = "not_listed";
+    return notice;
+}
+
+EgressNotice traffic_to(const std::string& host) {
+    EgressNotice notice;
+    notice.host = host;
+    notice.port = 80;
+    notice.route = "model";
+    notice.bytes_up = 5;
+    notice.bytes_down = 6;
+    notice.lasted = base::Millis(7);
+    notice.requests = 3;
+    notice.omitted = 2;
+    return notice;
+}
+
+/// The events of the way out in a conversation's log: "egress_denied null {…}", with the turn.
+std::vector<std::string> egress_events(House& house, const std::string& id) {
+    house.settle();
+    const auto reader = subscribe(*house.conversations, id, 0).value();
+    std::vector<std::string> told;
+    for (auto batch = reader->next(1'000'000).value(); !batch.events.empty();
+         batch = reader->next(1'000'000).value()) {
+        for (const auto& event : batch.events) {
+            if (event->type != EventType::egress_denied && event->type != EventType::egress_closed)
+                continue;
+            const auto json = nlohmann::json::parse(event->json);
+            told.push_back(std::string(to_string(event->type)) + ' ' + json.at("turn").dump() + ' ' +
+                           json.at("data").dump());
+        }
+    }
+    return told;
+}
+
+std::vector<std::string> notes(House& house, const std::string& sandbox_id) {
+    std::vector<std::string> texts;
+    if (const auto page = house.sandboxes->logs().read(sandbox_id, 0))
+        for (const auto& entry : page->entries)
+            if (entry.text.starts_with("egress_"))
+                texts.push_back(entry.text);
+    return texts;
+}
+
+}  // namespace
+
+TEST_CASE("A conversation's log tells what went out of its sandbox, as events of no turn") {
+    House house{sandbox::ManagerSettings{}};
+    const auto view = house.create().value();
+    const std::string id = view.record.id;
+    const std::string sandbox_id = view.record.sandbox_id;
+    house.conversations->on_egress(sandbox_id, refusal_of("a.example"));
+    house.conversations->on_egress(sandbox_id, traffic_to("b.example"));
+    CHECK(egress_events(house, id) ==
+          std::vector<std::string>{
+              R"(egress_denied null {"host":"a.example","port":443,"reason":"not_listed"})",
+              R"(egress_closed null {"bytesDown":6,"bytesUp":5,"host":"b.example","ms":7,"omitted":2,)"
+              R"("port":80,"requests":3,"route":"model"})"});
+    CHECK(notes(house, sandbox_id).empty());
+    CHECK(house.conversations->record_of_sandbox(sandbox_id)->id == id);
+    // Of another sandbox nothing comes here.
+    house.conversations->on_egress("sbx_none", refusal_of("c.example"));
+    CHECK(egress_events(house, id).size() == 2);
+}
+
+TEST_CASE("The log of a sandbox without a conversation tells what went out of it") {
+    House house{sandbox::ManagerSettings{}};
+    const auto box = house.answer<conversation::Manager::SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    const std::string id = box.value().record.id;
+    house.conversations->on_egress(id, refusal_of("a.example"));
+    CHECK(notes(house, id) ==
+          std::vector<std::string>{R"(egress_denied {"host":"a.example","port":443,"reason":"not_listed"})"});
+    CHECK(house.conversations->record_of_sandbox(id) == nullptr);
+}
+
+}  // namespace atl::test::egress_notices_test
