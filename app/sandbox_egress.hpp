@@ -6,6 +6,7 @@
 #include "app/config.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/egress/egress_adapters.hpp"
 #include "http/egress/egress_service.hpp"
@@ -26,7 +27,7 @@ class SandboxEgress {
         base::Timers& timers;
         const base::Clock& clock;
         http::Server& server;
-        std::size_t connections = 0;  // of the server
+        base::Budgets& budgets;  // gets those of the proxies
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
     /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls().
@@ -35,7 +36,6 @@ class SandboxEgress {
     /// Throws std::runtime_error if resolv.conf cannot be read.
     SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
                   std::shared_ptr<const http::TlsContext> tls);
-    const http::EgressBounds& bounds() const noexcept { return *bounds_; }
 
   private:
     const std::shared_ptr<http::EgressBounds> bounds_;
