@@ -417,11 +417,11 @@ Result<void> Application::Parts::open_http() {
     settings.buffers = &budgets.connections;
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
-    auto made =
+    auto way =
         SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server, budgets}, *sandboxes);
-    if (!made)
-        return made.error();
-    egress = std::move(*made);
+    if (!way)
+        return way.error();
+    egress = std::move(*way);
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {

@@ -83,7 +83,7 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 
 class EgressLab {
   public:
-    explicit EgressLab(std::vector<std::string> allow)
+    explicit EgressLab(const std::vector<std::string>& allow)
         : door(std::make_shared<http::EgressDoor>("box", parts(), sandbox::EgressSettings{allow, ""})),
           neighbour(
               std::make_shared<http::EgressDoor>("neighbour", parts(), sandbox::EgressSettings{allow, ""})) {}
