@@ -64,12 +64,11 @@
 namespace atl::app {
 
 using base::LogLine;
-using base::Millis;
 using base::Result;
 namespace evt = base::evt;
 
 namespace {
-constexpr Millis k_http_grace{3'000};
+constexpr base::Millis k_http_grace{3'000};
 }  // namespace
 
 // Members are in the order of their construction; they are destroyed in the opposite order.
@@ -417,11 +416,11 @@ Result<void> Application::Parts::open_http() {
     settings.buffers = &budgets.connections;
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
-    auto way =
+    auto made =
         SandboxEgress::open(config, {loop.get_executor(), timers, clock, *server, budgets}, *sandboxes);
-    if (!way)
-        return way.error();
-    egress = std::move(*way);
+    if (!made)
+        return made.error();
+    egress = std::move(*made);
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {
