@@ -65,11 +65,10 @@
 namespace atl::app {
 
 using base::LogLine;
-using base::Millis;
 using base::Result;
 namespace evt = base::evt;
 
-constexpr Millis k_http_grace{3'000};
+constexpr base::Millis k_http_grace{3'000};
 
 // Members are in the order of their construction; they are destroyed in the opposite order.
 struct Application::Parts {
@@ -412,14 +411,10 @@ Result<void> Application::Parts::open_http() {
     settings.bodies = &budgets.bodies;
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers, std::move(settings));
     auto made = SandboxEgress::open(
-        config, {loop.get_executor(), timers, clock, *server, *secrets, *conversations, max_connections},
-        *sandboxes);
+        config, {loop.get_executor(), timers, clock, *server, *secrets, *conversations, budgets}, *sandboxes);
     if (!made)
         return made.error();
     egress = std::move(*made);
-    if (egress != nullptr)
-        budgets.all.insert(budgets.all.end(),
-                           {&egress->bounds().connections(), &egress->bounds().look_ups()});
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root, egress ? &egress->recorder() : nullptr});
     if (!config.tls_cert.empty()) {

@@ -26,7 +26,7 @@ SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const san
               const sandbox::Record* const record = sandboxes.find(id);
               return record == nullptr ? base::ShareHolder::thing(id) : sandbox::user_of(*record);
           },
-          http::EgressBounds::Totals{ports.connections, config.user_share_percent})),
+          http::EgressBounds::Totals{ports.server.max_connections(), config.user_share_percent})),
       policy_(config.egress),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
       look_ups_(resolver_, bounds_),
@@ -54,6 +54,8 @@ base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& c
     } catch (const std::runtime_error& error) {
         return base::Error(base::Errc::host_unsupported, error.what());
     }
+    for (const base::Budget* const budget : {&made->bounds_->connections(), &made->bounds_->look_ups()})
+        ports.budgets.all.push_back(budget);
     sandboxes.set_egress(&made->service_);
     return made;
 }

@@ -7,6 +7,7 @@
 #include "app/egress_reports.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shares.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/egress/egress_adapters.hpp"
@@ -30,7 +31,7 @@ class SandboxEgress {
         http::Server& server;
         const secrets::Secrets& secrets;
         conversation::Manager& conversations;
-        std::size_t connections = 0;  // of the server
+        base::Budgets& budgets;  // gets those of the proxies
     };
     /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
     /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls() and
@@ -42,7 +43,6 @@ class SandboxEgress {
                   std::shared_ptr<const http::TlsContext> tls,
                   std::shared_ptr<http::EgressRecorder> recorder);
 
-    const http::EgressBounds& bounds() const noexcept { return *bounds_; }
     const http::EgressRecorder& recorder() const noexcept { return *recorder_; }
 
   private:

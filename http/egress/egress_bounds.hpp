@@ -47,7 +47,7 @@ class EgressBounds {
     void await_turn(const std::string& sandbox_id, Turn done);
     /// A place for a name that is looked up. Errors: capacity; user_share.
     base::Result<base::Share> look_up(const std::string& sandbox_id);
-    /// Those of all relays of the sandbox: the same as long as one of them has it.
+    /// The turns of all relays of the sandbox: the same object as long as one of them has it.
     std::shared_ptr<RelayTurns> turns(const std::string& sandbox_id);
     base::ShareHolder owner(const std::string& sandbox_id) const { return owner_of_(sandbox_id); }
 

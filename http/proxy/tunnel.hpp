@@ -35,7 +35,7 @@ class RelayTurns : public std::enable_shared_from_this<RelayTurns> {
     /// `bytes` of a turn, at least 1.
     explicit RelayTurns(const base::Executor& executor, std::size_t bytes = base::k_relay_piece_bytes);
 
-    /// Whether a relay may move bytes now. False: `wake` is posted when its turn comes, after those that have
+    /// True if a relay may move bytes now. False: `wake` is posted when its turn comes, after those that have
     /// asked before; a relay that does not ask then has lost its turn.
     bool may_move(const std::shared_ptr<WakeEvent>& wake);
     /// Counts what a relay has moved.

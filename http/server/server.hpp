@@ -68,6 +68,7 @@ class Server {
     void stop(base::Millis grace, std::function<void()> done);
 
     std::size_t connections() const noexcept { return sessions_.size(); }
+    std::size_t max_connections() const noexcept { return state_.settings.max_connections; }
     /// What request bodies and WebSocket messages that are not complete take, and how many wait for it.
     const BodyBudget& bodies() const noexcept { return state_.bodies; }
     /// Responses of all services since the start, by status; a stream counts when it has ended.
