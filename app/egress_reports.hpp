@@ -1,4 +1,4 @@
-// What is recorded of requests on the way out of sandboxes, with the files and logs that it goes to.
+// Records of requests on the way out of sandboxes, with the files and logs that they go to.
 #pragma once
 
 #include <memory>

@@ -25,7 +25,7 @@ std::string files_data(const FileChange& change);
 /// `url`: empty for none.
 std::string preview_data(std::string_view url);
 std::string tool_data(const ToolProgress& progress);
-/// Of egress_denied or egress_closed, as type_of() says.
+/// The data of egress_denied or egress_closed, as type_of() says.
 std::string egress_data(const EgressNotice& notice);
 inline EventType type_of(const EgressNotice& notice) noexcept {
     return notice.reason.empty() ? EventType::egress_closed : EventType::egress_denied;

@@ -186,9 +186,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// A tool is at work, or was, in a sandbox: the event `tool_progress`, likewise.
     void tool_progress(const std::string& sandbox_id, const ToolProgress& progress);
 
-    /// What went out of a sandbox, or was refused: the event `egress_closed` or `egress_denied`, likewise;
-    /// else a line in the log of the sandbox, while a generation of it lives. The caller bounds how many
-    /// come.
+    /// Requests have gone out of a sandbox, or were refused: the event `egress_closed` or `egress_denied`,
+    /// likewise; else a line in the log of the sandbox, while a generation of it lives. The caller bounds how
+    /// many come.
     void on_egress(const std::string& sandbox_id, const EgressNotice& notice);
     /// The conversation of a sandbox that is in memory; null where it has none, or rests.
     const Record* record_of_sandbox(const std::string& sandbox_id) const;

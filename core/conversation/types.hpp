@@ -192,8 +192,8 @@ struct ToolProgress {
     std::string message;  // for people; may be empty
 };
 
-/// What requests on the way out of a sandbox came to: one of them, or the sum of several with the same host,
-/// port, and reason or route.
+/// The end of a request on the way out of a sandbox, or the sum of several with the same host, port, and
+/// reason or route.
 struct EgressNotice {
     std::string host;
     std::uint16_t port = 0;

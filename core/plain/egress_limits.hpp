@@ -66,7 +66,7 @@ inline constexpr std::chrono::milliseconds k_egress_opening_time{10'000};
 // How long a tunnel, or an answer that has begun, may go without a byte.
 inline constexpr std::chrono::milliseconds k_egress_idle_time{600'000};
 
-// Of the events that tell of requests: the same one at once, then its sum once in so long; and how many
+// Events that tell of requests: the same one comes at once, then its sum once in so long; and how many
 // different ones a sandbox has in that time.
 inline constexpr std::chrono::milliseconds k_egress_notice_interval{60'000};
 inline constexpr std::size_t k_max_egress_notices = 32;

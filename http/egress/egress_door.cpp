@@ -68,7 +68,7 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
     response.status = status_of(error.code());
     response.problem_code = base::code_name(error.code());
     response.content_type = "text/plain";
-    // Of a refused CONNECT many programs show the status line alone.
+    // Many programs show the status line alone of a CONNECT that is refused.
     response.phrase = error_detail(error);
     response.body = response.phrase + '\n';
     return response;

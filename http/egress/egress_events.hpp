@@ -27,7 +27,7 @@ class EgressEvents {
     EgressEvents(const EgressEvents&) = delete;
     EgressEvents& operator=(const EgressEvents&) = delete;
 
-    /// One request.
+    /// Counts a request.
     void add(const std::string& sandbox_id, conversation::EgressNotice one);
     /// Sandboxes that are remembered.
     std::size_t size() const noexcept { return told_.size(); }

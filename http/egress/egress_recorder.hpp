@@ -1,4 +1,4 @@
-// What becomes of the reports of requests on the way out: counters, events in the log of the conversation or
+// The way of reports of requests: counters, events in the log of the conversation or
 // of the sandbox (egress_events.hpp), and lines of --egress-log. Not here: when a request ends
 // (egress_report.hpp).
 #pragma once

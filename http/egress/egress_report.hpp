@@ -1,4 +1,4 @@
-// One request on the way out of a sandbox as it is reported: whoever answers it says what is known and keeps
+// A request on the way out of a sandbox as it is reported: whoever answers it says what is known and keeps
 // this; how it ended is told once, when this is destroyed. Not here: what becomes of a report
 // (egress_recorder.hpp).
 #pragma once

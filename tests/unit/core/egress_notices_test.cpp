@@ -1,4 +1,4 @@
-// What a log tells of requests on the way out of its sandbox.
+// The events and lines of a log that tell of requests on the way out of its sandbox.
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -77,7 +77,7 @@ TEST_CASE("A conversation's log tells what went out of its sandbox, as events of
               R"("port":80,"requests":3,"route":"model"})"});
     CHECK(notes(house, sandbox_id).empty());
     CHECK(house.conversations->record_of_sandbox(sandbox_id)->id == id);
-    // Of another sandbox nothing comes here.
+    // Nothing comes here from another sandbox.
     house.conversations->on_egress("sbx_none", refusal_of("c.example"));
     CHECK(egress_events(house, id).size() == 2);
 }

@@ -1,4 +1,4 @@
-// What is reported of requests on the way out: how each ends, once, with its bytes; counters and lines of it.
+// Reports of requests on the way out: how each ends, once, with its bytes; counters and lines of it.
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <fstream>
@@ -246,7 +246,7 @@ TEST_CASE("Requests are counted, told as events, and written as lines of a file 
     CHECK(counted.bytes_up == 7);
     CHECK(counted.bytes_down == 9);
     CHECK(counted.open == 0);
-    // What failed before it was connected has no event: the program inside has its answer.
+    // A request that failed before it was connected has no event: the program inside has its answer.
     REQUIRE(desk.notices.size() == 3);
     CHECK(desk.notices[0].reason.empty());
     CHECK(desk.notices[0].bytes_down == 9);
