@@ -29,10 +29,11 @@ void keep_memory_private() {
         tell_exposed("the limit of core dumps (RLIMIT_CORE) cannot be set: a crash may leave one");
     if (::geteuid() == 0 && !isolation::is_in_user_namespace() && ::prctl(PR_SET_DUMPABLE, 0) != 0)
         tell_exposed("the process stays dumpable (PR_SET_DUMPABLE)");
+    // No warning: many hosts lock little memory, and few swap.
     if (!secrets::prepare_secure_heap())
-        tell_exposed(
-            "memory for secrets is not locked and may be swapped out: give the server a limit of locked "
-            "memory (RLIMIT_MEMLOCK) of 1 MiB or more");
+        base::LogLine(base::evt::memory_exposed)
+            .field("err", "memory for secrets may be swapped out: RLIMIT_MEMLOCK is below 1 MiB")
+            .info();
 }
 
 }  // namespace atl::app

@@ -75,6 +75,10 @@ const std::map<std::string, Rule> k_rules = {
     {"POST /v1/executions/{id}/tokens", Rule::one},
     {"GET /v1/tools", Rule::own},
     {"POST /v1/tools/{name}", Rule::own},
+    {"GET /v1/secrets", Rule::own},
+    {"PUT /v1/secrets/{name}", Rule::own},
+    {"GET /v1/secrets/{name}", Rule::own},
+    {"DELETE /v1/secrets/{name}", Rule::own},
     {"POST /v1/sandboxes/{id}/processes", Rule::terminal},
     {"GET /v1/sandboxes/{id}/processes", Rule::terminal},
     {"GET /v1/sandboxes/{id}/processes/{processId}", Rule::terminal},
@@ -164,6 +168,13 @@ struct House {
         return api.call(201, "POST", "/v1/sandboxes/" + sandbox + "/processes",
                         R"({"argv":["sleep","600"],"pty":{"cols":80,"rows":24}})")["processId"];
     }
+    /// The path of a secret that each key has one of.
+    std::string secret() {
+        const std::string path = "/v1/secrets/KEY";
+        for (const std::string& key : {owner, other, no_user})
+            (void)client_with(server, key).request("PUT", path, R"({"value":"v","hosts":["a.example"]})");
+        return path;
+    }
     /// A program of the owner that runs, or has just ended.
     std::string execution() {
         return Json::parse(
@@ -232,6 +243,8 @@ TEST_CASE("Every route answers exactly those clients that the table of rights na
                 {file == std::string::npos ? pattern : pattern.substr(0, file) + "app.mjs", of_conversation}};
             if (pattern == "/v1/tools/{name}")
                 targets = {{"/v1/tools/read_file", of_conversation}};
+            if (pattern == "/v1/secrets/{name}")
+                targets = {{house.secret(), of_conversation}};
         }
         for (const auto& [target, sandbox] : targets) {
             INFO(target);

@@ -113,6 +113,10 @@ export async function compiledOnly(id: string): Promise<void> {
     // @ts-expect-error
     new Atoll({ baseUrl, apiKey: 'x', token: 'y' });
     await atoll.system({ timeoutMs: 1000 });
+    console.log((await atoll.secrets.put('KEY', { value: 'v', hosts: ['a.example'], userId: 'u' })).usable, (await atoll.secrets.list({ userId: 'u' }))[0]?.hosts);
+    // @ts-expect-error
+    await atoll.secrets.put('KEY', { value: 'v' });
+    await atoll.secrets.delete('KEY');
     const ran = await atoll.execute('return await codemode.add(1, 2)', { tools: [{ name: 'add', run: (a: number, b: number) => a + b }], timeoutMs: 5000 });
     console.log(ran.error?.kind ?? ran.result, ran.logs[0]?.text);
     for await (const event of sandbox.execute.stream('1', { sandboxTools: 'none' })) if (event.type === 'tool_call') console.log(event.data.args);
