@@ -26,8 +26,8 @@ constexpr std::string_view k_lang = "LANG";
 constexpr std::string_view k_proxy = "http://127.0.0.1:3128";
 static_assert(base::k_egress_port == 3128);
 constexpr std::string_view k_no_proxy = "localhost,127.0.0.1,::1";
-// What is installed goes where the program may write and where it is kept over a pause: npm installs its
-// global packages there, and pip goes there by itself once it may (PIP_USER would break each venv).
+// Packages are installed where programs may write and where a pause keeps them: npm's global packages by
+// this prefix, those of pip by themselves once the system's refusal is off (PIP_USER would break each venv).
 constexpr std::string_view k_local = "/workspace/.local";
 constexpr std::string_view k_local_programs = "/workspace/.local/bin";
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> k_egress_variables = {

@@ -33,7 +33,7 @@ Json reaching_packages(const Json& allow) {
     return {{"mode", "egress"}, {"allow", allow}};
 }
 
-// What a program of `check_kept` has beside its commands.
+// The network, and the addresses that the commands use.
 Json request_for_packages(const PackageHost& host) {
     // Without a NO_PROXY of their own, programs take the host's loopback for the sandbox's.
     return {{"network", reaching_packages(Json::array())},
