@@ -14,7 +14,8 @@
 namespace atl::app {
 
 /// How the server verifies upstreams that it speaks TLS to: by the issuers of this host and those of
-/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is named.
+/// --egress-ca. Blocks on the disk: for the start. Errors: as of TlsContext::make_client(); the flag is
+/// named.
 base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config);
 
 class SandboxEgress {
