@@ -26,7 +26,11 @@ constexpr std::string_view k_lang = "LANG";
 constexpr std::string_view k_proxy = "http://127.0.0.1:3128";
 static_assert(base::k_egress_port == 3128);
 constexpr std::string_view k_no_proxy = "localhost,127.0.0.1,::1";
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> k_egress_variables = {
+// Packages are installed where programs may write and where a pause keeps them: npm's global packages by
+// this prefix, those of pip by themselves once the system's refusal is off (PIP_USER would break each venv).
+constexpr std::string_view k_local = "/workspace/.local";
+constexpr std::string_view k_local_programs = "/workspace/.local/bin";
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> k_egress_variables = {
     {{"HTTP_PROXY", k_proxy},
      {"HTTPS_PROXY", k_proxy},
      {"ALL_PROXY", k_proxy},
@@ -35,7 +39,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> k_egress_
      {"https_proxy", k_proxy},
      {"all_proxy", k_proxy},
      {"no_proxy", k_no_proxy},
-     {"NODE_USE_ENV_PROXY", "1"}}};
+     {"NODE_USE_ENV_PROXY", "1"},
+     {"NPM_CONFIG_PREFIX", k_local},
+     {"PIP_BREAK_SYSTEM_PACKAGES", "1"}}};
 
 // Routes with these names are found by the clients of their APIs, in these variables. Clients of OpenAI's
 // want the version in the address, others add it. A key has to be there, or they do not begin.
@@ -55,6 +61,18 @@ static_assert(base::k_route_port == 3129);
 
 bool has_variable(const Environment& env, std::string_view name) {
     return std::ranges::any_of(env, [&](const auto& variable) { return variable.first == name; });
+}
+
+/// `env` with what a program needs that may reach hosts: a request's own variables, `wanted`, go before.
+void add_egress_variables(Environment& env, const Environment& wanted) {
+    for (const auto& [name, value] : k_egress_variables) {
+        if (!has_variable(wanted, name))
+            env.emplace_back(name, value);
+    }
+    for (auto& [name, value] : env) {
+        if (name == "PATH")
+            value = std::string(k_local_programs) + ':' + value;
+    }
 }
 
 bool contains(const auto& list, std::string_view name) {
@@ -169,12 +187,10 @@ Environment compose_env(const Environment& host, const Record& record,
     env.emplace_back("ASH_WORKSPACE_DIR", base::k_inner_workspace);
     env.emplace_back("ASH_SANDBOX_ID", record.id);
     env.emplace_back("ASH_SESSION_ID", record.conversation_id);
-    for (const auto& [name, value] : k_egress_variables) {
-        if (record.network == NetworkMode::egress && !has_variable(record.env, name))
-            env.emplace_back(name, value);
-    }
-    if (record.network == NetworkMode::egress)
+    if (record.network == NetworkMode::egress) {
+        add_egress_variables(env, record.env);
         add_routes(env, record, defaults);
+    }
     env.insert(env.end(), record.env.begin(), record.env.end());
     return env;
 }

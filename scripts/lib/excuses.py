@@ -155,6 +155,8 @@ EXCUSES = (
     (r"TIOCSTI", lambda build: os.path.exists("/proc/sys/dev/tty/legacy_tiocsti")
         and open("/proc/sys/dev/tty/legacy_tiocsti").read().strip() == "0"),
     (r"chromium", lambda build: lacks_chromium()),
+    (r"\bpip\b", lambda build: subprocess.run(["/usr/bin/python3", "-c", "import pip"], capture_output=True).returncode != 0),
+    (r"\bnpm\b", lambda build: not shutil.which("npm", path="/usr/local/bin:/usr/bin:/bin")),
     (r"saniti[sz]er|\basan\b", lambda build: build == "asan"),
 )
 

@@ -117,6 +117,22 @@ TEST_CASE("A route with the name of an API is found by its clients, and the host
     CHECK(value_of(compose_env(host, record), "ANTHROPIC_API_KEY") == "real");
 }
 
+TEST_CASE("What programs of a sandbox with a way out install is kept with its workspace, and on their PATH") {
+    const Environment host{{"PATH", "/usr/bin:/bin"}};
+    Record record;
+    CHECK(std::ranges::count(compose_env(host, record), host.front()) == 1);
+    record.network = NetworkMode::egress;
+    record.env = {{"PIP_BREAK_SYSTEM_PACKAGES", "0"}};
+    const Environment env = compose_env(host, record);
+    const auto holds = [&](const char* name, const char* value) {
+        return std::ranges::count(env, name, &Environment::value_type::first) == 1 &&
+               std::ranges::count(env, Environment::value_type(name, value)) == 1;
+    };
+    CHECK(holds("PATH", "/workspace/.local/bin:/usr/bin:/bin"));
+    CHECK(holds("NPM_CONFIG_PREFIX", "/workspace/.local"));
+    CHECK(holds("PIP_BREAK_SYSTEM_PACKAGES", "0"));
+}
+
 TEST_CASE("A sandbox for one program gets none of the host's secrets") {
     const Environment host{{"PATH", "/bin"}, {"ANTHROPIC_API_KEY", "k"}, {"NODE_PATH", "/x"}, {"LANG", "C"}};
     CHECK(compose_bare_env(host) == Environment{{"PATH", "/bin"}, {"LANG", "C"}, {"HOME", "/tmp"}});
