@@ -10,7 +10,7 @@ export const MODES = {
 const REASONS = {
     not_listed: 'not on the list',
     ip_literal: 'an address that is not on the list',
-    private_address: 'an address of this host or of a private network, which only the operator can open (--egress-private)',
+    private_address: 'a private address: the operator opens it with --egress-private',
     dns: 'its name was not found',
     sni_mismatch: 'TLS for another name',
     not_tls: 'bytes that are no TLS',
@@ -33,7 +33,7 @@ export function readRules(text) {
     return text.split(/[\s,]+/).filter((rule) => rule !== '');
 }
 
-/** What a request sets. It replaces the network as a whole: members of `before` that a form does not show are kept. */
+/** The member `network` of a request. It replaces the network as a whole: members of `before` that a form does not show are kept. */
 export function networkOf(mode, allow, before = {}) {
     if (mode !== 'egress') return mode;
     return { ...(modeOf(before) === 'egress' ? before : {}), mode, allow };
@@ -81,7 +81,7 @@ export function denialText(event) {
     return `Refused a connection to ${denial.host} port ${denial.port}: ${wordsOf(denial.reason)}${timesOf(denial.requests)}.`;
 }
 
-/** What was refused since the last message. */
+/** The requests that were refused since the last message. */
 export class Denials {
     #all = new Map();
 
@@ -101,8 +101,8 @@ export class Denials {
     }
 
     /**
-     * Those that a rule of `network` does not let through by now, as {key, target, why, rule}: `rule` would, and is null where none does.
-     * What a group of the operator's lets through is not known here.
+     * Gives the requests that no rule of `network` lets through by now, as {key, target, why, rule}: `rule` would, and is null where none does.
+     * The hosts of the operator's groups are not known here.
      */
     shown(network) {
         const rules = rulesOf(network);

@@ -179,7 +179,7 @@ export class Transcript {
     #operations(event, turn, data) {
         if (event.type === 'text_delta') return this.#text(turn, data.stream === 'stderr' ? 'stderr' : 'text', asText(data.delta));
         if (event.type === 'thinking_delta') return this.#text(turn, 'thinking', asText(data.delta));
-        // One for each connection: too many to show.
+        // It comes with each connection: too many to show.
         if (event.type === 'egress_closed') return [];
         if (turn !== null && event.type !== 'done') this.#part(turn);
         switch (event.type) {

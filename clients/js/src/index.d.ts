@@ -145,7 +145,7 @@ export interface NetworkRoute {
     name: string;
     /** `https://api.example.com`, perhaps with a port and a path. */
     upstream: string;
-    /** What the server sets: a text, or a secret that programs inside never see. */
+    /** The server sets them: a text, or a secret that programs inside never see. */
     headers?: Record<string, string | { secret: string; prefix?: string }>;
     methods?: string[];
     /** Exact, or ending in `*`. */
