@@ -2,7 +2,9 @@
 import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
+import type { Network } from './network.js';
 export type { AtollEvent, ExitClass, StatusReason };
+export type { EgressNetwork, Network, NetworkRoute } from './network.js';
 export * from './executions.js';
 
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
@@ -130,28 +132,6 @@ export interface Limits {
     maxProcesses: number;
     maxSockets: number;
     maxOpenFiles: number;
-}
-/** The network of a sandbox, set as a whole. Answers have the words `none` and `host`, or an EgressNetwork. */
-export type Network = 'none' | 'host' | { mode: 'none' | 'host' } | EgressNetwork;
-/** A proxy of the server's is the one way out (docs/egress.md). */
-export interface EgressNetwork {
-    mode: 'egress';
-    /** HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`: what programs inside reach. */
-    allow?: string[];
-    /** Served inside as plain HTTP at 127.0.0.1:3129/NAME/… */
-    routes?: NetworkRoute[];
-}
-export interface NetworkRoute {
-    name: string;
-    /** `https://api.example.com`, perhaps with a port and a path. */
-    upstream: string;
-    /** The server sets them: a text, or a secret that programs inside never see. */
-    headers?: Record<string, string | { secret: string; prefix?: string }>;
-    methods?: string[];
-    /** Exact, or ending in `*`. */
-    paths?: string[];
-    /** Lets git inside take this way to the upstream. */
-    git?: boolean;
 }
 
 /** Which ports of a sandbox its preview shows, and to whom. */

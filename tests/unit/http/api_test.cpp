@@ -55,22 +55,6 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
     CHECK(unready.body.find("the disk is full") != std::string::npos);
 }
 
-TEST_CASE("the system names the networks that a key may ask for, and the groups of hosts") {
-    ApiServer server;
-    CHECK(server.call_json("GET", "/v1/system")["egress"]["groups"] == json::array());
-    server.on_loop([&] {
-        server.api().system.networks = {"none", "host", "egress"};
-        server.api().system.egress_groups = {"npm", "pip"};
-    });
-    const auto system = server.call_json("GET", "/v1/system");
-    CHECK(system["networks"] == json({"none", "host", "egress"}));
-    CHECK(system["egress"]["groups"] == json({"npm", "pip"}));
-    const HeaderList alice{{"X-API-Key", "key of alice"}};
-    const auto of_user = json::parse(server.call_as(alice, "GET", "/v1/system").body);
-    CHECK(of_user["networks"] == json({"none", "egress"}));
-    CHECK(of_user["egress"]["groups"] == system["egress"]["groups"]);
-}
-
 TEST_CASE("a server whose loop is measured tells how late it is") {
     ApiServer server;
     boost::asio::io_context other;
