@@ -119,6 +119,7 @@ http::SystemInfo system_info(const Config& config) {
         system.networks.emplace_back("host");
     if (config.egress.is_on())
         system.networks.emplace_back("egress");
+    system.egress_groups = config.egress.group_names();
     system.limits = config.limits;
     system.ceilings = config.ceilings;
     system.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);

@@ -51,6 +51,7 @@ struct SystemInfo {
     LimitSettings limits;                     // of one client
     sandbox::LimitChanges ceilings{};         // of the limits that any request may ask for
     std::vector<std::string> networks;        // modes that a request may ask for: "none" and others
+    std::vector<std::string> egress_groups;   // names of --egress-group, without their patterns
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<std::vector<sandbox::Unkillable>()> undying;  // the oldest first

@@ -145,6 +145,10 @@ void add_server_schemas(Schema& out) {
                  "Whether it has a terminal. A build has one if `scripts/setup` could fetch the npm package.",
                  flag()}}),
         "What the web console has.");
+    out["EgressOffer"] = described(
+        object(Members::required,
+               {{"groups", "The groups of hosts that a list may have, each as `@NAME`.", list_of(text())}}),
+        "What the operator made for the network `egress`.");
     out["System"] = described(
         object(
             Members::required,
@@ -153,7 +157,9 @@ void add_server_schemas(Schema& out) {
              {"agents", "The agents that a conversation may have.", list_of(text())},
              {"defaultAgent", "The agent of a conversation that names none.", text()},
              {"console", "What the web console of this build has.", ref("ConsoleParts")},
-             {"networks", "The networks that a request may ask for.", list_of(ref("NetworkMode"))},
+             {"networks", "The networks that a request with this key may ask for.",
+              list_of(ref("NetworkMode"))},
+             {"egress", "What a request for the network `egress` may name.", ref("EgressOffer")},
              {"codeMode", "The languages in which programs of code mode can run now.", list_of(text())},
              {"enforcement", "What enforces limits on this host.", ref("Enforcement")},
              {"notEnforced", "Limits that this host does not enforce, each with the reason.",

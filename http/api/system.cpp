@@ -148,9 +148,16 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     json.key("console").begin_object().key("terminal");
     json.raw(console_has_terminal() ? "true" : "false").end_object();
     json.key("networks").begin_array();
-    for (const auto& network : api.system.networks)
-        json.string(network);
+    for (const auto& network : api.system.networks) {
+        // That of the host is refused to keys with a user.
+        if (context.principal.unrestricted() || network != to_string(sandbox::NetworkMode::host))
+            json.string(network);
+    }
     json.end_array();
+    json.key("egress").begin_object().key("groups").begin_array();
+    for (const auto& group : api.system.egress_groups)
+        json.string(group);
+    json.end_array().end_object();
     json.key("codeMode").begin_array();
     if (api.executions != nullptr) {
         for (const auto language : api.executions->engines_now().languages())

@@ -6,9 +6,12 @@ import { Chat } from './chat.mjs';
 import { Drafts } from './drafts.mjs';
 import { enforcementOf, nameOf } from './labels.mjs';
 import { ConversationList } from './list.mjs';
+import { networkOf } from './network.mjs';
+import { NetworkFields } from './network_fields.mjs';
+import { NetworkPanel } from './network_panel.mjs';
 import { PreviewPanel } from './preview_panel.mjs';
 import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
-import { h } from './view.mjs';
+import { h, options } from './view.mjs';
 import { Workbench } from './workbench.mjs';
 
 const NOTICE_MS = 6000;
@@ -21,7 +24,7 @@ for (const [name, id] of Object.entries({
     freeze: 'freeze', pause: 'pause', usage: 'usage', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
     folded: 'folded', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
     sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
-    createAgent: 'create-agent', createNetwork: 'create-network', createHint: 'create-hint', createError: 'create-error',
+    createAgent: 'create-agent', createNetwork: 'create-network', createEgress: 'create-egress', createHint: 'create-hint', createError: 'create-error',
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
 }))
     at[name] = byId(id);
@@ -32,10 +35,13 @@ for (const id of [
     'editor-facts', 'editor-save', 'editor-revert', 'editor-close', 'editor-conflict', 'editor-theirs', 'editor-mine', 'editor-note',
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
+    'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem',
     'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame',
 ])
     at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
 at.keys.dataset.text = at.keys.textContent;
+const createFields = new NetworkFields(at.createNetwork, at.createEgress);
+const networkFields = new NetworkFields(at.networkMode, at.networkEgress);
 
 let api = null;
 let system = null;
@@ -44,6 +50,7 @@ let drafts = new Drafts();
 let chat = null;
 let workbench = null;
 let preview = null;
+let network = null;
 let opening = 0;
 let signing = 0;
 let creating = 0;
@@ -144,6 +151,8 @@ function close() {
     workbench = null;
     preview?.destroy();
     preview = null;
+    network?.destroy();
+    network = null;
     chat?.destroy();
     chat = null;
     at.app.classList.remove('open');
@@ -169,18 +178,31 @@ async function open(id) {
     at.app.classList.add('open');
     list.select(id);
     preview = new PreviewPanel(api, conversation, at, { tell });
+    network = new NetworkPanel(api, conversation, at, {
+        show: (shown) => networkFields.show(shown, system),
+        fields: () => networkFields,
+        changed: (changed) => chat?.update(changed),
+        tell,
+    });
     const itsDrafts = drafts;
     chat = new Chat(api, conversation, drafts, at, {
         notEnforced: () => system?.notEnforced,
         say,
-        event: (event) => preview?.event(event),
-        reset: () => preview?.reset(),
+        event: (event) => {
+            preview?.event(event);
+            network?.event(event);
+        },
+        reset: () => {
+            preview?.reset();
+            network?.reset();
+        },
         changed: (changed) => {
             // The workbench and the preview may be those of another conversation by now.
             if (attempt !== opening) return;
             list?.update(changed);
             workbench?.update(changed);
             preview?.update(changed);
+            network?.update(changed);
         },
         unsent: (error) => {
             // Another conversation may be open by now, or this one again; or nobody is signed in.
@@ -230,26 +252,13 @@ byId('skip').addEventListener('click', (event) => {
 
 // --- dialogs
 
-for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog])
+for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog, at.networkDialog])
     dialog.querySelector('button[value=cancel]').addEventListener('click', () => dialog.close());
-
-const NETWORKS = {
-    none: 'none: nothing but its own loopback',
-    host: "host: the host's network, with its loopback",
-};
 
 byId('new').addEventListener('click', () => {
     ++creating;
-    const options = (values, chosen, words = {}) =>
-        values.map((value) => {
-            const option = h('option', '', words[value] ?? value);
-            option.value = value;
-            option.selected = value === chosen;
-            return option;
-        });
-    at.createAgent.replaceChildren(...options(system.agents, system.defaultAgent));
-    at.createNetwork.replaceChildren(...options(system.networks.filter((mode) => mode in NETWORKS), 'none', NETWORKS));
-    at.createNetwork.disabled = system.networks.length < 2;
+    at.createAgent.replaceChildren(...options(system.agents.map((agent) => [agent, agent]), system.defaultAgent));
+    createFields.show('none', system);
     const { summary, tone } = enforcementOf(system.enforcement, system.notEnforced);
     at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));
     show(at.createError, null);
@@ -266,7 +275,7 @@ at.createForm.addEventListener('submit', async (event) => {
     const [run, its] = [creating, api];
     // The dialog may be closed by now, or be open for another one.
     const isAsked = () => run === creating && at.createDialog.open;
-    const form = { agent: at.createAgent.value, network: at.createNetwork.value };
+    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules) };
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {

@@ -43,7 +43,7 @@ export class Chat {
         this.showUnsent(null);
         this.#makeView(conversation);
         this.#gauges = new Gauges(at.usage, () => api.usage(conversation.sandboxId), this.#listeners.signal);
-        this.#update(conversation);
+        this.update(conversation);
         this.#listen();
         const open = chooseTransport(
             { api, id: this.#id, drained: () => this.#view.drained(), location, WebSocket: globalThis.WebSocket },
@@ -164,14 +164,15 @@ export class Chat {
         this.#refetch = setTimeout(async () => {
             try {
                 const conversation = await this.#api.get(this.#id);
-                if (!this.#isDestroyed) this.#update(conversation);
+                if (!this.#isDestroyed) this.update(conversation);
             } catch {
                 // The stream reports the error.
             }
         }, REFETCH_MS);
     }
 
-    #update(conversation) {
+    /** Shows the conversation as it is now. */
+    update(conversation) {
         this.#conversation = conversation;
         this.#gauges.follow(conversation);
         const { title, status, facts, factsSummary, factsList } = this.#at;
@@ -286,7 +287,7 @@ export class Chat {
         try {
             const conversation = await this.#api.act(this.#id, what);
             if (this.#isDestroyed) return;
-            this.#update(conversation);
+            this.update(conversation);
         } catch (error) {
             if (this.#isDestroyed) return;
             this.#fail(error);

@@ -1,7 +1,7 @@
 // The page that the sandbox serves, in a frame beside the chat. The frame is another origin: nothing here can look into
 // it, so it cannot be known whether its dev server renews the page by itself. Reloading with each change of a file is a
 // choice, and off at first: it would cost a page with hot reload its state.
-import { h } from './view.mjs';
+import { h, options } from './view.mjs';
 import { Ports, portsWith, previewUrl } from './ports.mjs';
 
 const SETTLE_MS = 250; // a log that is replayed opens and closes ports at once
@@ -165,14 +165,7 @@ export class PreviewPanel {
         preview.hidden = !isShown;
         chat.classList.toggle('with-preview', isShown);
         const ports = isShown && !shown.some(([port]) => port === this.#port) ? [...shown, [this.#port, this.#url]] : shown;
-        previewPort.replaceChildren(
-            ...ports.map(([port]) => {
-                const option = h('option', '', `Port ${port}`);
-                option.value = String(port);
-                option.selected = port === this.#port;
-                return option;
-            }),
-        );
+        previewPort.replaceChildren(...options(ports.map(([port]) => [port, `Port ${port}`]), this.#port));
         if (isShown) previewOpen.href = this.#url;
         else previewOpen.removeAttribute('href');
         const offers = [];

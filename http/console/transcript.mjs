@@ -1,5 +1,6 @@
 // Turns the events of a conversation's log into a list of small display operations for each event. Pure.
 // An agent's data may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
+import { denialText } from './network.mjs';
 
 const MAX_VALUE = 64 * 1024; // characters of a value that is shown as JSON
 const MAX_WORD = 200;
@@ -69,7 +70,7 @@ function partOf(type, data) {
     return type === 'sandbox_paused' ? 3 : -1;
 }
 // What may stand between two parts.
-const BETWEEN = new Set(['turn_complete', 'done', 'port_closed']);
+const BETWEEN = new Set(['turn_complete', 'done', 'port_closed', 'egress_denied', 'egress_closed']);
 
 /** The events that together tell of one end of a sandbox: a warning, the turn's error, the end, the pause. */
 class Incident {
@@ -178,6 +179,8 @@ export class Transcript {
     #operations(event, turn, data) {
         if (event.type === 'text_delta') return this.#text(turn, data.stream === 'stderr' ? 'stderr' : 'text', asText(data.delta));
         if (event.type === 'thinking_delta') return this.#text(turn, 'thinking', asText(data.delta));
+        // It comes with each connection: too many to show.
+        if (event.type === 'egress_closed') return [];
         if (turn !== null && event.type !== 'done') this.#part(turn);
         switch (event.type) {
             case 'turn_start':
@@ -237,6 +240,8 @@ export class Transcript {
                 return [{ ...note(turn, 'calm', `Port ${word(data.port)} is open.`), url: word(data.url) }];
             case 'port_closed':
                 return [note(turn, 'calm', `Port ${word(data.port)} is closed.`)];
+            case 'egress_denied':
+                return [note(turn, 'warning', denialText({ ...event, data }) ?? 'A connection was refused.')];
             default:
                 return [{ op: 'message', turn, kind: word(event.type), text: asText(data) }];
         }

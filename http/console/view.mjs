@@ -19,6 +19,16 @@ export function h(tag, classes = '', text = '') {
     return element;
 }
 
+/** The options of a select, of [value, text] each. */
+export function options(all, chosen) {
+    return all.map(([value, text]) => {
+        const option = h('option', '', text);
+        option.value = value;
+        option.selected = value === chosen;
+        return option;
+    });
+}
+
 /** Text that an agent wrote, in pieces: every piece goes to the end. */
 class TextBlock {
     #parser = new AnsiParser();

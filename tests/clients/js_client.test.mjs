@@ -15,7 +15,7 @@ let server;
 const unhandled = [];
 before(async () => {
     process.on('unhandledRejection', (error) => unhandled.push(error));
-    server = await startServer({ flags: ['--heartbeat', '2'] });
+    server = await startServer({ flags: ['--heartbeat', '2', '--egress-allow', '*', '--egress-group', 'npm=registry.example.com'] });
 });
 after(async () => {
     await server?.stop();
@@ -34,6 +34,19 @@ test('a turn is sent and its events are iterated over until it is done', async (
     assert.equal(events.at(-1).type, 'done');
     assert.equal(outputOf(events), 'hello\n');
     assert.equal(new Set(events.map(({ turn }) => turn)).size, 1);
+});
+
+test('the network is set as a whole, and told in its normal form', async () => {
+    const conversation = await shell();
+    assert.equal(conversation.info.network, 'none');
+    await conversation.update({ network: { mode: 'egress', allow: ['@npm', 'API.example.com.'] } });
+    assert.deepEqual([conversation.info.network.mode, conversation.info.network.allow], ['egress', ['@npm', 'api.example.com']]);
+    await conversation.update({ network: { ...conversation.info.network, allow: ['*.example.org:443'] } });
+    assert.deepEqual(conversation.info.network.allow, ['*.example.org:443']);
+    assert.equal((await errorOf(conversation.update({ network: { mode: 'egress', allow: ['@none'] } }))).code, 'invalid_field');
+    assert.deepEqual((await conversation.refresh()).info.network.allow, ['*.example.org:443']);
+    await conversation.update({ network: 'none' });
+    assert.equal(conversation.info.network, 'none');
 });
 
 test('a message that is sent again with its key starts no second turn', async () => {

@@ -1,5 +1,5 @@
 // A program with clients/js in TypeScript: it compiles in strict mode, runs, and each line that is wrong on purpose is an error.
-import { Atoll, AtollError, type AtollEvent, type ExecFrame } from '@atoll/client';
+import { Atoll, AtollError, type AtollEvent, type EgressNetwork, type ExecFrame } from '@atoll/client';
 
 declare const process: { env: Record<string, string | undefined> };
 
@@ -22,6 +22,11 @@ function tell(event: AtollEvent): string {
             return event.data.mode;
         case 'session_start':
             return event.data.sandboxId;
+        case 'egress_denied':
+            return `${event.data.host}:${event.data.port} ${event.data.reason} ${event.data.requests ?? 1}`;
+        case 'egress_closed':
+            // @ts-expect-error
+            return `${event.data.bytesUp + event.data.bytesDown} ${event.data.ms} ${event.data.route ?? ''} ${event.data.reason}`;
         case 'done':
             // @ts-expect-error
             return event.data.delta;
@@ -92,8 +97,14 @@ export async function compiledOnly(id: string): Promise<void> {
     const conversation = await atoll.conversations.create({ network: 'none', preview: { access: 'private', ports: [3000] } });
     await conversation.update({ preview: { wake: false } });
     console.log((await conversation.createToken({ scope: 'preview' })).url, conversation.info?.preview.ports[0]);
-    // @ts-expect-error
     await conversation.update({ network: 'host' });
+    const headers = { 'x-api-key': { secret: 'mine' }, 'x-team': 'a' };
+    const network: EgressNetwork = { mode: 'egress', allow: ['@npm'], routes: [{ name: 'anthropic', upstream: 'https://api.example.com', headers }] };
+    await conversation.update({ network: { ...network, allow: ['@npm', 'api.example.com:443'] } });
+    const now = conversation.info?.network;
+    if (typeof now === 'object' && now.mode === 'egress') console.log(now.allow?.length, now.routes?.[0]?.upstream);
+    // @ts-expect-error
+    await conversation.update({ network: { mode: 'none', allow: ['api.example.com'] } });
     // @ts-expect-error
     await atoll.sandboxes.create({ network: 'egress' });
     // @ts-expect-error

@@ -16,6 +16,16 @@ export interface ToolWord {
     message: string;
 }
 
+/** Where a program inside wanted to go (docs/egress.md). */
+export interface EgressTarget {
+    host: string;
+    port: number;
+    /** So many alike are told as one. */
+    requests?: number;
+    /** So many before were not told at all: there are too many. */
+    omitted?: number;
+}
+
 interface EventOf<Type extends string, Data> {
     seq: number;
     type: Type;
@@ -44,5 +54,7 @@ export type AtollEvent =
     | EventOf<'port_opened', { port: number; url: string | null }>
     | EventOf<'port_closed', { port: number }>
     | EventOf<'preview_changed', { url: string | null }>
+    | EventOf<'egress_denied', EgressTarget & { reason: string }>
+    | EventOf<'egress_closed', EgressTarget & { bytesUp: number; bytesDown: number; ms: number; route?: string }>
     | EventOf<'files_changed', { changedFiles: string[]; toolCallId?: string }>
     | EventOf<'tool_progress', ToolWord & { status: 'running' | 'completed' | 'failed' }>;

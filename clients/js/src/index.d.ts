@@ -2,8 +2,10 @@
 import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
+import type { Network } from './network.js';
 import type { Secrets } from './secrets.js';
 export type { AtollEvent, ExitClass, StatusReason };
+export type { EgressNetwork, Network, NetworkRoute } from './network.js';
 export * from './executions.js';
 export * from './secrets.js';
 
@@ -135,7 +137,6 @@ export interface Limits {
     maxSockets: number;
     maxOpenFiles: number;
 }
-export type Network = 'none' | 'host' | { mode: 'none' | 'host' | 'egress'; allow?: string[] };
 
 /** Which ports of a sandbox its preview shows, and to whom. */
 export interface Preview {

@@ -7,7 +7,8 @@ from .core import Stream
 from .errors import AtollConnectionError, AtollError
 from .executions import AsyncExecution, ExecutionCall, ExecutionResult, ToolDeclarations
 from .following import EventStream
-from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, ProcessOutput, Token, ToolResult, Turn
+from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, NetworkObject, NetworkRoute, NetworkSettings, ProcessFrame
+from .models import ProcessOutput, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
 from .retry import StreamStatus
 from .sandboxes import AsyncSandbox
@@ -39,6 +40,9 @@ __all__ = [
     "ExecutionCall",
     "ExecutionResult",
     "FileEntry",
+    "NetworkObject",
+    "NetworkRoute",
+    "NetworkSettings",
     "ProcessFrame",
     "ProcessOutput",
     "Sandbox",

@@ -7,7 +7,7 @@ from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 from .core import Core, Request, Stream
 from .encoding import given, new_idempotency_key, segment
 from .following import EventStream, OneTurn, follow_events
-from .models import Answer, Content, ConversationInfo, Event, Gathering, Token, Turn
+from .models import Answer, Content, ConversationInfo, Event, Gathering, NetworkSettings, Token, Turn
 from .retry import Follower, StreamStatus
 from .sandboxes import AsyncSandbox
 
@@ -135,7 +135,7 @@ class AsyncConversation:
         return await self._post("resume", timeout=timeout)
 
     async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> "AsyncConversation":
-        """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch."""
+        """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch, `network` is set as a whole."""
         self.info = await self._core.call("PATCH", route(self.id), json=changes, timeout=timeout)
         return self
 
@@ -166,7 +166,7 @@ class AsyncConversations:
         metadata: Optional[Dict[str, Any]] = None,
         env: Optional[Dict[str, str]] = None,
         limits: Optional[Dict[str, int]] = None,
-        network: Any = None,
+        network: Optional[NetworkSettings] = None,
         idle_seconds: Optional[int] = None,
         ttl_seconds: Optional[int] = None,
         idempotency_key: Optional[str] = None,

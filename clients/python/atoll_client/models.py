@@ -96,6 +96,30 @@ class Token:
     url: Optional[str] = None  # of scope `preview`: what a browser opens
 
 
+class NetworkRoute(TypedDict, total=False):
+    """An upstream that is served inside as plain HTTP at 127.0.0.1:3129/NAME/…; `name` and `upstream` are needed. `headers` are set by the server:
+    a text, or `{"secret": name, "prefix": text}`, whose value programs inside never see. `paths` are exact or end in `*`.
+    """
+
+    name: str
+    upstream: str
+    headers: Dict[str, Union[str, Dict[str, str]]]
+    methods: List[str]
+    paths: List[str]
+    git: bool
+
+
+class NetworkObject(TypedDict, total=False):
+    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`."""
+
+    mode: Literal["none", "host", "egress"]
+    allow: List[str]
+    routes: List[NetworkRoute]
+
+
+NetworkSettings = Union[Literal["none", "host"], NetworkObject]
+
+
 class ConversationInfo(TypedDict, total=False):
     """A conversation as the server describes it; /openapi.json says what each member means."""
 
@@ -113,7 +137,7 @@ class ConversationInfo(TypedDict, total=False):
     openPorts: List[Dict[str, Any]]
     openTurn: Optional[Dict[str, Any]]
     limits: Dict[str, int]
-    network: Any
+    network: NetworkSettings
     preview: Dict[str, Any]
     tools: Dict[str, Any]
     metadata: Dict[str, Any]

@@ -10,7 +10,7 @@ from .encoding import given, segment
 from .errors import AtollConnectionError
 from .executions import AsyncExecutes
 from .files import AsyncFiles
-from .models import ExecOutput, ExecResult, Token, ToolFormat, ToolResult, closed_error
+from .models import ExecOutput, ExecResult, NetworkSettings, Token, ToolFormat, ToolResult, closed_error
 from .processes import AsyncProcesses, AsyncTerminal
 
 ROUTE = "/v1/sandboxes"
@@ -188,7 +188,7 @@ class AsyncSandboxes:
         metadata: Optional[Dict[str, Any]] = None,
         env: Optional[Dict[str, str]] = None,
         limits: Optional[Dict[str, int]] = None,
-        network: Any = None,
+        network: Optional[NetworkSettings] = None,
         ttl_seconds: Optional[int] = None,
         preview: Optional[Dict[str, Any]] = None,
         tools: Optional[Dict[str, bool]] = None,

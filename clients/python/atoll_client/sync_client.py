@@ -10,7 +10,7 @@ from .blocking import BlockingNetwork, run
 from .conversations import AsyncConversation, AsyncConversations
 from .core import OnRetry
 from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
-from .models import Answer, Content, ConversationInfo, Event, Token, Turn
+from .models import Answer, Content, ConversationInfo, Event, NetworkSettings, Token, Turn
 from .retry import StreamStatus
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .secrets import AsyncSecrets
@@ -124,7 +124,7 @@ class Conversations:
         metadata: Optional[Dict[str, Any]] = None,
         env: Optional[Dict[str, str]] = None,
         limits: Optional[Dict[str, int]] = None,
-        network: Any = None,
+        network: Optional[NetworkSettings] = None,
         idle_seconds: Optional[int] = None,
         ttl_seconds: Optional[int] = None,
         idempotency_key: Optional[str] = None,

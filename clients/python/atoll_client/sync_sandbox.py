@@ -9,7 +9,7 @@ from .bodies import BodySource
 from .encoding import FilePath
 from .errors import AtollError, closed_client
 from .files import AsyncFiles, OnProgress
-from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, ProcessOutput, Token, ToolFormat, ToolResult
+from .models import ExecOutput, ExecResult, FileEntry, NetworkSettings, ProcessFrame, ProcessOutput, Token, ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .sync_executions import Executes
@@ -329,7 +329,7 @@ class Sandboxes:
         metadata: Optional[Dict[str, Any]] = None,
         env: Optional[Dict[str, str]] = None,
         limits: Optional[Dict[str, int]] = None,
-        network: Any = None,
+        network: Optional[NetworkSettings] = None,
         ttl_seconds: Optional[int] = None,
         preview: Optional[Dict[str, Any]] = None,
         tools: Optional[Dict[str, bool]] = None,

@@ -36,7 +36,7 @@ def numbers(events):
 class WithServer(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = Server("--egress-allow", "*", "--egress-group", "npm=registry.example.com")
 
     @classmethod
     def tearDownClass(cls):
@@ -105,6 +105,19 @@ class Conversations(WithServer):
         self.assertEqual(set(found), made)
         self.assertEqual(len(list(client.conversations.list(user_id="lister", metadata={"even": True}))), 2)
         self.assertEqual(len(list(client.conversations.list(user_id="lister", metadata={"n": 1}))), 1)
+
+    def test_the_network_is_set_as_a_whole_and_told_in_its_normal_form(self):
+        conversation = self.client().conversations.create(network="none")
+        conversation.update(network={"mode": "egress", "allow": ["@npm", "API.example.com."]})
+        network = conversation.info["network"]
+        self.assertEqual((network["mode"], network["allow"]), ("egress", ["@npm", "api.example.com"]))
+        conversation.update(network={**network, "allow": ["*.example.org:443"]})
+        with self.assertRaises(AtollError) as refused:
+            conversation.update(network={"mode": "egress", "allow": ["@none"]})
+        self.assertEqual(refused.exception.code, "invalid_field")
+        self.assertEqual(conversation.refresh()["network"]["allow"], ["*.example.org:443"])
+        conversation.update(network="none")
+        self.assertEqual(conversation.info["network"], "none")
 
     def test_an_update_changes_and_removes_members(self):
         client = self.client()

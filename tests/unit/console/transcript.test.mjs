@@ -37,6 +37,18 @@ test('what a command writes to stderr is told from the rest', () => {
     assert.equal(new Set(list.map(({ block }) => block)).size, 3);
 });
 
+test('a refused connection is a note, and the end of one neither shows nor splits the text', () => {
+    const list = ops(
+        ['text_delta', { delta: 'a' }, 't1'],
+        ['egress_closed', { host: 'a.example', port: 443, bytesUp: 1, bytesDown: 2, ms: 3 }],
+        ['text_delta', { delta: 'b' }, 't1'],
+        ['egress_denied', { host: 'b.example', port: 443, reason: 'not_listed' }],
+    );
+    assert.deepEqual(list.map(({ op }) => op), ['text', 'text', 'note']);
+    assert.equal(list[0].block, list[1].block);
+    assert.match(list[2].text, /b\.example port 443: not on the list/);
+});
+
 test('an event that was applied is not applied again', () => {
     const transcript = new Transcript();
     const event = { seq: 1, type: 'text_delta', at, turn: 't1', data: { delta: 'a' } };
@@ -161,6 +173,7 @@ test('what has its own cause, or comes later, is no part of a card', () => {
     const cards = (...events) => ops(...events).filter(({ op }) => op === 'incident').map(({ key, others }) => `${key} ${others}`);
     assert.deepEqual(cards(error, ...crash), ['2 ', '2 3']);
     assert.deepEqual(cards(OOM[0], ['text_delta', { delta: 'x' }, 't1'], ...crash), ['3 ', '3 4']);
+    assert.deepEqual(cards(crash[0], ['egress_closed', {}], crash[1]), ['1 ', '1 3']);
     assert.deepEqual(cards(...crash, ['sandbox_resumed', { generation: 2 }], ...crash), ['1 ', '1 2', '4 ', '4 5']);
     for (const own of ['stopped', 'killed']) assert.deepEqual(cards(['sandbox_terminated', { class: own }], ['sandbox_paused', { reason: 'user' }]), []);
     // An agent that ends takes the sandbox down with it: that it was killed is not the story.
@@ -171,8 +184,8 @@ test('what has its own cause, or comes later, is no part of a card', () => {
 test('values of any type, depth and size become bounded text', () => {
     const odd = [null, 7, true, [], ['<b>'], { a: { b: 1 } }, 'x'.repeat(1_000_000)];
     for (const value of odd)
-        for (const type of ['text_delta', 'tool_use', 'tool_result', 'error', 'turn_complete', 'sandbox_paused', 'sandbox_terminated', 'port_opened']) {
-            const data = { delta: value, id: value, name: value, input: value, toolUseId: value, content: value, code: value, message: value, result: value, exitCode: value, reason: value, detail: value, class: value, port: value, url: value };
+        for (const type of ['text_delta', 'tool_use', 'tool_result', 'error', 'turn_complete', 'sandbox_paused', 'sandbox_terminated', 'port_opened', 'egress_denied']) {
+            const data = { delta: value, id: value, name: value, input: value, toolUseId: value, content: value, code: value, message: value, result: value, exitCode: value, reason: value, detail: value, class: value, port: value, url: value, host: value, requests: value };
             for (const operation of ops([type, data, 't1'], [type, value, 't1']))
                 for (const member of Object.values(operation))
                     assert.ok(['string', 'number', 'boolean'].includes(typeof member) || member === null);
