@@ -3,12 +3,17 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/unit/http/egress_inside.hpp"
+#include "core/base/task_group.hpp"
+#include "http/egress/egress_door.hpp"
+#include "http/server/session.hpp"
+#include "tests/support/fake_world.hpp"
+#include "tests/unit/http/fake_stream.hpp"
 
 namespace atl::test {
 
@@ -76,7 +81,7 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
     std::string name_;
 };
 
-class EgressLab : public EgressInside {
+class EgressLab {
   public:
     explicit EgressLab(std::vector<std::string> allow)
         : door(std::make_shared<http::EgressDoor>(
@@ -97,13 +102,51 @@ class EgressLab : public EgressInside {
                   },
                   [] { return std::make_unique<FakeOpeningReader>(); }},
               sandbox::EgressSettings{std::move(allow), ""})) {}
-    ~EgressLab() { end_sessions(); }
+    ~EgressLab() {
+        for (const auto& session : sessions_)
+            session->abort();
+        run();
+    }
+    EgressLab(const EgressLab&) = delete;
+    EgressLab& operator=(const EgressLab&) = delete;
 
     /// A program inside that has sent this.
-    std::shared_ptr<FakePeer> connect(std::string_view bytes) { return connect_to(*door, bytes); }
+    std::shared_ptr<FakePeer> connect(std::string_view bytes) {
+        auto peer = std::make_shared<FakePeer>(loop_.get_executor());
+        auto connection = std::make_shared<http::Connection>(std::make_unique<FakeStream>(peer), clock_,
+                                                             timers_, state_.settings);
+        sessions_.push_back(std::make_shared<http::Session>(
+            state_, *door->services(), std::move(connection), http::PeerAddress{},
+            http::ListenerScope::loopback, http::CountLimiter::Lease()));
+        tasks_.spawn(async_serve(sessions_.back()));
+        run();
+        send(*peer, bytes);
+        return peer;
+    }
+    void run() {
+        loop_.restart();
+        loop_.poll();
+    }
+    void send(FakePeer& peer, std::string_view bytes) {
+        peer.send(bytes);
+        run();
+    }
+    std::string take(FakePeer& peer) {
+        run();
+        return peer.take();
+    }
+    void advance(base::Millis by) {
+        run();
+        timers_.advance(by, [this] { run(); });
+    }
     FakePeer& upstream() { return *upstreams.back(); }
 
   private:
+    static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
+
+    boost::asio::io_context loop_{1};
+    FakeClock clock_;
+    FakeTimers timers_{clock_};
     FakeEgressPolicy policy_;
 
   public:
@@ -115,6 +158,11 @@ class EgressLab : public EgressInside {
     std::vector<std::string> dialed;
     std::vector<std::shared_ptr<FakePeer>> upstreams;
     const std::shared_ptr<http::EgressDoor> door;
+
+  private:
+    http::ServerState state_{clock_, timers_, http::Settings{}};
+    base::TaskGroup tasks_{loop_.get_executor(), "test"};
+    std::vector<std::shared_ptr<http::Session>> sessions_;
 };
 
 }  // namespace atl::test
