@@ -3,6 +3,7 @@
 // read as requests reaches the upstream as requests for that host.
 #include "http/egress/egress_flow.hpp"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -165,8 +166,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     http::RequestParser request({16UL * 1024, 0, http::TargetForms::of_proxy});
-    if ((choices & 1U) == 0)
-        return check_tunnel(play(http::EgressForm::connect, grant, request, pieces, seed), grant), 0;
+    if ((choices & 1U) == 0) {
+        check_tunnel(play(http::EgressForm::connect, grant, request, pieces, seed), grant);
+        return 0;
+    }
     // The session has read the head.
     if (pieces.empty())
         return 0;

@@ -122,11 +122,11 @@ class EgressHouse : public EgressInside {
     using Tcp = boost::asio::ip::tcp;
 
     sandbox::EgressSettings settings(const std::vector<std::string>& allow) const {
-        sandbox::EgressSettings settings;
+        sandbox::EgressSettings made;
         for (const std::string& rule : allow)
-            settings.allow.push_back(with_port(rule));
-        REQUIRE(policy_.check(settings).has_value());
-        return settings;
+            made.allow.push_back(with_port(rule));
+        REQUIRE(policy_.check(made).has_value());
+        return made;
     }
     std::string servers_file() const { return (folder_.path() / "resolv.conf").string(); }
     void accept() {
