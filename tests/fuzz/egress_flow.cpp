@@ -4,10 +4,9 @@
 #include "http/egress/egress_flow.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "core/base/task_group.hpp"
 #include "http/egress/client_hello.hpp"
 #include "http/server/server_state.hpp"
 #include "tests/fuzz/bridge_peer.hpp"
@@ -69,6 +68,7 @@ Talk play(http::EgressForm form, const http::EgressGrant& grant, http::RequestPa
     const StillClock clock;
     boost::asio::io_context loop{1};
     fuzz::HandTimers timers(loop);
+    base::TaskGroup tasks(loop.get_executor(), "fuzz");
     http::ServerState state(clock, timers, http::Settings{});
     const auto settle = [&] {
         do
@@ -85,8 +85,7 @@ Talk play(http::EgressForm form, const http::EgressGrant& grant, http::RequestPa
                            [] { return std::make_unique<Reader>(); }});
     Talk talk;
     bool has_ended = false;
-    boost::asio::co_spawn(loop.get_executor(), run(flow, *connection, request, state, has_ended),
-                          boost::asio::detached);
+    tasks.spawn(run(flow, *connection, request, state, has_ended));
     settle();
     bool is_of_client = true;
     for (const auto piece : pieces) {
