@@ -1,4 +1,4 @@
-// One request on the way out of a sandbox, between a hostile program and a hostile upstream: no byte of a
+// A request on the way out of a sandbox, between a hostile program and a hostile upstream: no byte of a
 // tunnel passes before its beginning is known to be for the granted host, all pass from then on, and what is
 // read as requests reaches the upstream as requests for that host.
 #include "http/egress/egress_flow.hpp"
@@ -54,7 +54,7 @@ base::Task<> run(http::EgressFlow& flow, http::Connection& client, http::Request
     has_ended = true;
 }
 
-/// What both sides have sent, in turns, and got.
+/// The bytes that both sides have sent, in turns, and got.
 struct Talk {
     std::string client;
     std::string upstream;

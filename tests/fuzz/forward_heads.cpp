@@ -1,4 +1,4 @@
-// What a proxy reads and writes of heads on the way out of a sandbox: a target names a host in one way or is
+// The heads that a proxy reads and writes on the way out of a sandbox: a target names a host in one way or is
 // refused, and the upstream and the program inside read what was sent, but the fields of a hop.
 #include <algorithm>
 #include <set>
@@ -34,7 +34,7 @@ bool is_of_hop(std::string_view name) {
     return names.contains(folded(name));
 }
 
-/// Those that pass: neither of a hop, nor named by Connection, nor `without`.
+/// The fields that pass: neither of a hop, nor named by Connection, nor `without`.
 Fields passing(const std::vector<http::HeaderField>& fields, std::string_view without) {
     std::vector<std::string> named;
     for (const auto& [name, value] : fields) {

@@ -1,4 +1,4 @@
-// What a TLS client sends first, by OpenSSL and by hand.
+// The first bytes of a TLS client, by OpenSSL and by hand.
 #pragma once
 
 #include <openssl/bio.h>

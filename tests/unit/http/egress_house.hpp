@@ -31,7 +31,7 @@ struct HouseUpstream {
     bool ended = false;
 };
 
-/// What a test waits for has come long before.
+/// All that a test waits for comes long before.
 inline constexpr std::chrono::seconds k_house_patience{30};
 
 class EgressHouse : public EgressInside {
@@ -82,7 +82,7 @@ class EgressHouse : public EgressInside {
         peer->end_sending();
         return text.substr(std::min<std::size_t>(text.size(), 9), 3);
     }
-    /// What comes until there are so many bytes, or no more come.
+    /// The bytes that come until there are so many bytes, or no more come.
     std::string take_bytes(FakePeer& peer, std::size_t count) {
         std::string text;
         until([&] {
@@ -91,7 +91,7 @@ class EgressHouse : public EgressInside {
         });
         return text;
     }
-    /// What the newest upstream has got once it is so many bytes, or all.
+    /// The bytes that the newest upstream has got once they are so many bytes, or all.
     std::string upstream_bytes(std::size_t count) {
         until([&] { return upstreams.back()->received.size() >= count || upstreams.back()->ended; });
         return upstreams.back()->received;
