@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/isolation/lab.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace isolation_egress_test {
 
@@ -34,6 +35,63 @@ std::vector<Json> records_of(const std::string& file) {
         records.push_back(Json::parse(line));
     return records;
 }
+
+// Opens a tunnel and sends what is no TLS: the status of CONNECT, and what became of the tunnel.
+constexpr const char* k_tunnel = R"(
+import socket, sys
+proxy = socket.create_connection(("127.0.0.1", 3128), 60)
+def read_to(end):
+    got = b""
+    while not got.endswith(end):
+        piece = proxy.recv(4096)
+        if not piece:
+            break
+        got += piece
+    return got
+proxy.sendall(("CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n" % sys.argv[1]).encode())
+print(read_to(b"\r\n\r\n").split()[1].decode())
+try:
+    proxy.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    print("answer" if read_to(b"answer") else "end")
+except ConnectionError:
+    print("cut")
+)";
+
+// Takes each port that it can get, as soon as it runs.
+constexpr const char* k_squatter = R"(
+import socket, time
+kept = []
+for port in (3128, 3130):
+    squatter = socket.socket()
+    squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        squatter.bind(("127.0.0.1", port))
+        squatter.listen()
+        kept.append(squatter)
+        open("/workspace/taken-%d" % port, "w").close()
+    except OSError:
+        pass
+open("/workspace/tried", "w").close()
+while True:
+    time.sleep(60)
+)";
+
+// Connections to the proxy that say next to nothing and are not waited for, a hundred at a time.
+constexpr const char* k_flood = R"(
+import collections, socket, sys
+kept = collections.deque()
+for i in range(int(sys.argv[1])):
+    kept.append(socket.socket())
+    kept[-1].setblocking(False)
+    kept[-1].connect_ex(("127.0.0.1", 3128))
+    try:
+        kept[-1].send(b"CONNECT ")
+    except OSError:
+        pass
+    if len(kept) > 100:
+        kept.popleft().close()
+open("/workspace/flooded", "w").close()
+)";
 
 Json reaching(const Json& allow) {
     return {{"network", {{"mode", "egress"}, {"allow", allow}}}};
@@ -154,7 +212,104 @@ TEST_CASE("No program inside can take the place of the proxy, and a list is chan
         const Json metrics = lab.api.call(200, "GET", "/v1/sandboxes/" + sandbox.sandbox_id() + "/metrics");
         CHECK(metrics["sockets"].get<int>() < 16);
         CHECK(sandbox.is_well());
+        // Nor before the proxy is there: a process that each generation of the sandbox begins with.
+        lab.api.call(201, "POST", "/v1/sandboxes/" + sandbox.sandbox_id() + "/processes",
+                     Json{{"argv", {"python3", "-c", k_squatter}}, {"restart", "generation"}}.dump());
+        const auto squats_in_vain = [&] {
+            CHECK(eventually([&] { return sandbox.run("ls /workspace/tried").exit_code == 0; }));
+            CHECK(sandbox.output("cd /workspace && ls taken-*") == "taken-3130");
+            CHECK(through_proxy(sandbox, address).ends_with(" 403"));
+        };
+        squats_in_vain();
+        sandbox.output("rm /workspace/taken-* /workspace/tried");
+        lab.api.call(200, "POST", route + "/pause", R"({"mode":"cold"})");
+        squats_in_vain();
     }
+}
+
+TEST_CASE(
+    "Beside its proxy, a sandbox with a way out reaches what any other one does, and nobody its proxy") {
+    for (const Privilege privilege : privileges()) {
+        const HostServices services;
+        Lab lab(privilege, {"--egress-private", "127.0.0.1/32:" + services.port()});
+        INFO(lab.name);
+        const std::string listed = "127.0.0.1:" + services.port();
+        Sandbox with(lab, reaching({listed}));
+        Sandbox without(lab);
+        CHECK(through_proxy(with, "http://" + listed + "/") == "answer 200");
+        Words hosts{"connect"};
+        hosts.insert(hosts.end(), services.endpoints().begin(), services.endpoints().end());
+        CHECK(outside(hosts, ordinary_uid()).others_than({"OK"}) == "");
+        CHECK(with.probe(hosts).others_than({"ECONNREFUSED", "ENETUNREACH", "ENOENT"}) == "");
+        // By datagrams, as QUIC and DNS go, and IPv6 no more than by IPv4.
+        const Results routes = with.probe({"routes", "192.0.2.1", "8.8.8.8", "169.254.169.254", "10.0.0.1",
+                                           "2001:db8::1", "fe80::1", "127.0.0.1"});
+        CHECK(routes.with("OK") == std::set<std::string>{"127.0.0.1"});
+        CHECK(with.probe({"interfaces"}).names() == std::set<std::string>{"lo"});
+        for (const char* const attempt : {"families", "raw-internet"})
+            CHECK(with.probe({attempt}).all() == without.probe({attempt}).all());
+        // The server listens inside at ports of its own alone.
+        const std::string listening = "cat /proc/net/tcp* | awk '$4 == \"0A\" {print $2}'";
+        std::set<std::string> listeners = lines_of(with.output(listening));
+        CHECK(listeners.erase("0100007F:0C38") == 1);  // 127.0.0.1:3128
+        listeners.erase("0100007F:0C39");              // 3129, where it has routes
+        CHECK(listeners.empty());
+        CHECK(lines_of(without.output(listening)).empty());
+        HttpClient visitor(lab.server.address());
+        for (const char* const port : {"3128", "3129"}) {
+            const std::string host = "preview-" + with.sandbox_id() + '-' + port + ".preview.localhost";
+            CHECK(visitor.request("GET", "/", "", {{"Host", host}}).status == 403);
+            const std::string wanted = R"({"preview":{"ports":[)" + std::string(port) + "]}}";
+            lab.api.call(422, "PATCH", "/v1/conversations/" + with.id(), wanted);
+        }
+    }
+}
+
+TEST_CASE("A tunnel is for TLS, a name for public addresses, and no variable of a request widens either") {
+    const HostServices services;
+    Lab lab(Privilege::as_started, {"--egress-private", "127.0.0.1/32:" + services.port()});
+    const std::string listed = "127.0.0.1:" + services.port();
+    const std::string own = lab.server.address().substr(lab.server.address().rfind('/') + 1);
+    const std::string own_port = own.substr(own.rfind(':'));
+    Json request = reaching({listed});
+    request["env"] = {{"HTTP_PROXY", "http://127.0.0.1:9"},
+                      {"NO_PROXY", "*"},
+                      {"ATOLL_EGRESS_ALLOW", "*"},
+                      {"RES_OPTIONS", "debug"}};
+    Sandbox sandbox(lab, request);
+    sandbox.put("tunnel.py", k_tunnel);
+    const auto tunnel = [&](const std::string& target) {
+        return sandbox.output("python3 /workspace/tunnel.py " + target);
+    };
+    CHECK(sandbox.output("printenv HTTP_PROXY NO_PROXY") == "http://127.0.0.1:9\n*");
+    CHECK(tunnel(listed) == "200\ncut");
+    CHECK(tunnel(own).starts_with("403\n"));
+    const std::string route = "/v1/conversations/" + sandbox.id();
+    // The server's own listener cannot be listed, also not by a name that leads to it.
+    lab.api.call(403, "PATCH", route, reaching({own}).dump());
+    const Json names = reaching({listed + "/tcp", "localhost:" + services.port(), "localhost" + own_port});
+    lab.api.call(200, "PATCH", route, names.dump());
+    CHECK(tunnel(listed) == "200\nanswer");
+    CHECK(through_proxy(sandbox, "http://localhost:" + services.port() + "/") == "answer 200");
+    CHECK(through_proxy(sandbox, "http://localhost" + own_port + "/v1/system").ends_with(" 403"));
+    CHECK(sandbox.is_well());
+}
+
+TEST_CASE("Connections without number to a proxy take nothing from another sandbox's, nor from the API") {
+    const HostServices services;
+    Lab lab(Privilege::as_started, {"--egress-private", "127.0.0.1/32:" + services.port()});
+    const std::string address = "http://127.0.0.1:" + services.port() + "/";
+    Sandbox attacker(lab, reaching({"127.0.0.1:" + services.port()}));
+    Sandbox neighbour(lab, reaching({"127.0.0.1:" + services.port()}));
+    const std::string count = checks_bounds() ? "10000" : "2000";
+    lab.api.call(201, "POST", "/v1/sandboxes/" + attacker.sandbox_id() + "/processes",
+                 Json{{"argv", {"python3", "-c", k_flood, count}}}.dump());
+    CHECK(eventually([&] {
+        CHECK(through_proxy(neighbour, address) == "answer 200");
+        return attacker.run("ls /workspace/flooded").exit_code == 0;
+    }));
+    CHECK(attacker.is_well());
+    CHECK(eventually([&] { return through_proxy(attacker, address) == "answer 200"; }));
 }
 
 }  // namespace isolation_egress_test
