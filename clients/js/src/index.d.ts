@@ -8,7 +8,6 @@ export type { AtollEvent, ExitClass, StatusReason };
 export type { EgressNetwork, Network, NetworkRoute } from './network.js';
 export * from './executions.js';
 export * from './secrets.js';
-
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
     constructor(told: {
