@@ -42,7 +42,7 @@ import socket, sys
 proxy = socket.create_connection(("127.0.0.1", 3128), 60)
 def read_to(end):
     got = b""
-    while not got.endswith(end):
+    while end not in got:
         piece = proxy.recv(4096)
         if not piece:
             break
