@@ -198,7 +198,7 @@ TEST_CASE("No program inside can take the place of the proxy, and a list is chan
             "socket.SO_REUSEPORT, 1); "
             "s.bind((\"127.0.0.1\", PORT)); s.listen()'";
         const auto binds = [&](const std::string& port) {
-            return sandbox.run(std::string(bind).replace(bind.find("PORT"), 4, port)).exit_code == 0;
+            return sandbox.run(std::string(bind).replace(bind.rfind("PORT"), 4, port)).exit_code == 0;
         };
         CHECK(binds("3130"));
         CHECK_FALSE(binds("3128"));
