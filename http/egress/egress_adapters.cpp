@@ -62,9 +62,11 @@ class CeilingRules final : public EgressRules {
                            verdict.grant->reach == egress::Reach::ranges};
     }
 
-    bool may_dial(const EgressGrant& grant, const IpAddress& address) const override {
+    void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const override {
         const auto own = addresses_of_host();
-        return own && !ceilings_.refusal(address, grant.port, reach_of(grant), *own);
+        std::erase_if(addresses, [&](const IpAddress& address) {
+            return !own || ceilings_.refusal(address, grant.port, reach_of(grant), *own);
+        });
     }
 
     bool is_opened(const IpAddress& address, std::uint16_t port) const override {

@@ -76,7 +76,7 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
 
 base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
                                                                       const EgressGrant& grant,
-                                                                      const MayDial& may_dial,
+                                                                      const Filter& filter,
                                                                       EgressReport& report) {
     EgressAddresses found;
     if (grant.address) {
@@ -94,7 +94,7 @@ base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestCon
         }
         found = std::move(*answer);
     }
-    std::erase_if(found, [&](const IpAddress& address) { return !may_dial(address); });
+    filter(found);
     if (found.empty()) {
         report.deny(EgressReason::private_address);
         co_return Error(Errc::network_not_allowed,
@@ -117,9 +117,9 @@ base::Task<base::Result<void>> EgressDoor::async_turn(RequestContext& context) {
 
 base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
                                                                                 const EgressGrant& target,
-                                                                                const MayDial& may_dial,
+                                                                                const Filter& filter,
                                                                                 EgressReport& report) {
-    auto addresses = co_await async_addresses(context, target, may_dial, report);
+    auto addresses = co_await async_addresses(context, target, filter, report);
     if (addresses.has_error())
         co_return addresses.error();
     const auto dial = [&](EgressDialDone done) {
@@ -158,8 +158,8 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     const EgressGrant target = *grant;
     if (turn.has_error())
         co_return about(target, turn.error());
-    const MayDial may_dial = [&](const IpAddress& address) { return rules_->may_dial(target, address); };
-    auto stream = co_await async_connect(context, target, may_dial, *report);
+    const Filter filter = [&](EgressAddresses& addresses) { rules_->keep_dialable(target, addresses); };
+    auto stream = co_await async_connect(context, target, filter, *report);
     if (stream.has_error())
         co_return stream.error();
     // The rules may have changed meanwhile.

@@ -38,8 +38,8 @@ class EgressRules {
     /// Errors: invalid_request, for what is no host; network_not_allowed, whose detail is one line that names
     /// the host and the missing rule.
     virtual base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const = 0;
-    /// Whether a connection to an address of that target may be made.
-    virtual bool may_dial(const EgressGrant& grant, const IpAddress& address) const = 0;
+    /// Removes the addresses of that target that no connection may be made to.
+    virtual void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const = 0;
     /// Whether the operator names that address and port with --egress-private.
     virtual bool is_opened(const IpAddress& address, std::uint16_t port) const = 0;
     /// Whether what these rules, or the rules before them, have granted may go on.

@@ -196,11 +196,13 @@ base::Task<Result<std::unique_ptr<ByteStream>>> RouteDoor::async_connect(Request
                                                                          const EgressGrant& target,
                                                                          EgressReport& report) {
     const bool is_plain = route.upstream.scheme == egress::Scheme::http;
-    const EgressDoor::MayDial may_dial = [&](const IpAddress& address) {
-        return route.rules->may_dial(target, address) &&
-               (!is_plain || route.rules->is_opened(address, target.port));
+    const EgressDoor::Filter filter = [&](EgressAddresses& addresses) {
+        route.rules->keep_dialable(target, addresses);
+        std::erase_if(addresses, [&](const IpAddress& address) {
+            return is_plain && !route.rules->is_opened(address, target.port);
+        });
     };
-    auto stream = co_await door_->async_connect(context, target, may_dial, report);
+    auto stream = co_await door_->async_connect(context, target, filter, report);
     if (stream.has_error() || is_plain)
         co_return std::move(stream);
     if (!parts_.secure)

@@ -39,8 +39,10 @@ class FakeEgressRules final : public http::EgressRules {
             return base::Error(base::Errc::network_not_allowed, rule + " is not listed.");
         return grant;
     }
-    bool may_dial(const http::EgressGrant&, const http::IpAddress& address) const override {
-        return address.to_string().substr(0, 3) != "10.";
+    void keep_dialable(const http::EgressGrant&, http::EgressAddresses& addresses) const override {
+        std::erase_if(addresses, [](const http::IpAddress& address) {
+            return address.to_string().substr(0, 3) == "10.";
+        });
     }
     bool is_opened(const http::IpAddress& address, std::uint16_t) const override {
         return address.to_string().substr(0, 3) == "172";
