@@ -75,7 +75,7 @@ using EgressSecure =
 class EgressSecrets {
   public:
     virtual ~EgressSecrets() = default;
-    /// Errors: invalid_field for a secret that this user does not have; secret_host, for one that is for
+    /// Errors: secret_not_found for a secret that this user does not have; secret_host, for one that is for
     /// other hosts.
     virtual base::Result<void> check(const std::string& name, const std::string& user_id,
                                      const std::string& host) const = 0;

@@ -54,7 +54,7 @@ export type AtollEvent =
     | EventOf<'port_opened', { port: number; url: string | null }>
     | EventOf<'port_closed', { port: number }>
     | EventOf<'preview_changed', { url: string | null }>
-    | EventOf<'egress_denied', EgressTarget & { reason: string }>
+    | EventOf<'egress_denied', EgressTarget & { reason: string; route?: string }>
     | EventOf<'egress_closed', EgressTarget & { bytesUp: number; bytesDown: number; ms: number; route?: string }>
     | EventOf<'files_changed', { changedFiles: string[]; toolCallId?: string }>
     | EventOf<'tool_progress', ToolWord & { status: 'running' | 'completed' | 'failed' }>;
