@@ -15,7 +15,7 @@ namespace {
 
 struct PackageHost {
     PackageHost()
-        : process({"python3", source_path("tests/isolation/package_host.py"), folder.path().string()},
+        : process({"/usr/bin/python3", source_path("tests/isolation/package_host.py"), folder.path().string()},
                   ::geteuid()) {
         std::istringstream told(process.read_until("ports "));
         std::string word;
