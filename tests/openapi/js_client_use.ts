@@ -119,10 +119,15 @@ export async function compiledOnly(id: string): Promise<void> {
     await sandbox.tools('xml');
     // @ts-expect-error
     await sandbox.exec(7);
-    // @ts-expect-error
-    new Atoll({ baseUrl });
+    new Atoll();
     // @ts-expect-error
     new Atoll({ baseUrl, apiKey: 'x', token: 'y' });
+    const counts: { entries: number } = await sandbox.files.uploadDir('site', { path: 'web' });
+    console.log(counts.entries + (await sandbox.files.downloadDir('web', 'copy')));
+    // @ts-expect-error
+    (await atoll.conversation(id).previewUrl(8000)).length;
+    await using held = await atoll.sandboxes.create();
+    console.log(held.id);
     await atoll.system({ timeoutMs: 1000 });
     console.log((await atoll.secrets.put('KEY', { value: 'v', hosts: ['a.example'], userId: 'u' })).usable, (await atoll.secrets.list({ userId: 'u' }))[0]?.hosts);
     // @ts-expect-error
