@@ -78,10 +78,10 @@ export interface Files {
     archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
     /** Unpacks a tar into the workspace, or into the directory `path` in it. */
     unpack(data: FileData, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
-    /** What is in a folder of this machine (Node only) into the workspace, or into the directory `path` in it. Links stay links. */
+    /** Copies the content of a folder of this machine (Node only) into the workspace, or into the directory `path` in it. Links stay links. */
     uploadDir(local: string, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
     /**
-     * The directory `path` of the workspace, all of it with `''`, into a folder of this machine (Node only), which is made; gives the number
+     * Copies the directory `path` of the workspace, all of it with `''`, into a folder of this machine (Node only), which is made; gives the number
      * of files. Nothing is written outside of that folder, and links that lead out of it are left out.
      */
     downloadDir(path: FilePath, local: string, options?: Cancellable): Promise<number>;

@@ -48,7 +48,7 @@ function* headersOf({ size = 0, ...entry }) {
     yield ustar({ ...entry, size: isLarge ? 0 : size });
 }
 
-/** What is in the folder `local`, as pieces of a tar: files, folders and links. */
+/** The content of the folder `local` as pieces of a tar: files, folders and links. */
 export async function* pack(local) {
     const fs = await import('node:fs');
     const path = await import('node:path');

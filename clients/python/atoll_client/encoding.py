@@ -78,7 +78,7 @@ def from_json(text: "str | bytes | bytearray") -> Any:
 
 
 def program_of(command: "str | Sequence[str] | None", argv: Optional[Sequence[str]]) -> Dict[str, Any]:
-    """What runs, as members of a body: text by bash, a list as a program with its arguments. Raises ValueError unless exactly one is given."""
+    """The members of a body for a program: text is run by bash, a list is a program with its arguments. Raises ValueError unless exactly one is given."""
     if (command is None) == (argv is None):
         raise ValueError("give exactly one of command and argv")
     if isinstance(command, str):

@@ -181,13 +181,13 @@ class AsyncFiles:
     async def upload_dir(
         self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None
     ) -> Dict[str, int]:
-        """What is in a folder of this machine into the workspace, or the directory `path` in it; how many `entries` and `bytes`. Links stay links."""
+        """Copies the content of a folder of this machine into the workspace, or the directory `path` in it; how many `entries` and `bytes`. Links stay links."""
         with tempfile.TemporaryFile() as archive:
             await self._core.network.run_blocking(pack, os.fspath(local), archive)
             return await self.unpack(archive, path, timeout=timeout)
 
     async def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
-        """The directory `path` of the workspace, all of it with None, into a folder of this machine, which is made; how many files. Nothing is
+        """Copies the directory `path` of the workspace, all of it with None, into a folder of this machine, which is made; how many files. Nothing is
         written outside of that folder, and links that lead out of it are left out.
         """
         with tempfile.TemporaryFile() as archive:

@@ -17,7 +17,7 @@ def _kept(member: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
 
 
 def pack(folder: str, to: BinaryIO) -> None:
-    """What is in a folder: files, folders and links; owners and all other kinds are left out."""
+    """Packs the content of a folder: files, folders and links; owners and all other kinds are left out."""
     with tarfile.open(fileobj=to, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(os.listdir(folder)):
             archive.add(os.path.join(folder, name), arcname=name, filter=_kept)

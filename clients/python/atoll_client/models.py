@@ -1,4 +1,4 @@
-"""What the API says, as values. Members that a server adds later stay readable: in `data`, `raw` or the Record itself."""
+"""The answers of the API as values. Members that a server adds later stay readable: in `data`, `raw` or the Record itself."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Events(unittest.TestCase):
 
 class Folders(unittest.TestCase):
     def unpack(self, *entries):
-        """What is below the folder afterwards, after an archive of (name, type, link) was extracted."""
+        """Gives the names and states of the entries that are below the folder after an archive of (name, type, link) was extracted."""
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for name, kind, link in entries:
