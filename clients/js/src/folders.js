@@ -98,7 +98,7 @@ export async function download(files, path, local, options) {
         for await (const entry of files.list(from, options)) {
             // Raw bytes where the name is no UTF-8.
             const name = unescaped(entry.href.slice(entry.href.lastIndexOf('/') + 1));
-            if (name.includes('/') || name.includes('\0') || ['', '.', '..'].includes(name.toString()))
+            if (name.includes('/') || name.includes(sep) || name.includes('\0') || ['', '.', '..'].includes(name.toString()))
                 throw new AtollError({ code: 'invalid_path', detail: `${entry.path} is not the name of a file` });
             const place = below(folder, name);
             if (entry.type === 'directory') {

@@ -68,7 +68,7 @@ def _inside(root: str, name: str) -> str:
 
 
 def _is_below(root: str, path: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _make_room(target: str) -> None:
