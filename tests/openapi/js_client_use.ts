@@ -48,7 +48,7 @@ async function converse(): Promise<void> {
     for await (const event of followed) {
         if (event.turn === turn && event.type === 'done') break;
     }
-    console.log(followed.after > after);
+    console.log(Number.parseInt(followed.after, 10) > after);
     for await (const one of atoll.conversations.list({ userId: 'alice', metadata: { ticket: 17 } })) console.log(one.info?.status);
     const { text, outcome, errors } = await conversation.ask('true', { onEvent: ({ seq }) => void seq });
     if (text !== '' || errors.length > 0) throw new Error(outcome ?? errors[0]?.code ?? '');
@@ -126,8 +126,8 @@ export async function compiledOnly(id: string): Promise<void> {
     console.log(counts.entries + (await sandbox.files.downloadDir('web', 'copy')));
     // @ts-expect-error
     (await atoll.conversation(id).previewUrl(8000)).length;
-    await using held = await atoll.sandboxes.create();
-    console.log(held.id);
+    // Node 22 has no `await using`.
+    await (await atoll.sandboxes.create())[Symbol.asyncDispose]();
     await atoll.system({ timeoutMs: 1000 });
     console.log((await atoll.secrets.put('KEY', { value: 'v', hosts: ['a.example'], userId: 'u' })).usable, (await atoll.secrets.list({ userId: 'u' }))[0]?.hosts);
     // @ts-expect-error

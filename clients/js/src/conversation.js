@@ -142,8 +142,7 @@ export class Conversation {
             return follower.events(inner);
         };
         const iteration = new Iteration(start, signal);
-        Object.defineProperty(iteration, 'after', { get: () => follower?.after ?? Number.parseInt(options.after ?? 0, 10), enumerable: true });
-        Object.defineProperty(iteration, 'cursor', { get: () => follower?.cursor ?? String(options.after ?? 0), enumerable: true });
+        Object.defineProperty(iteration, 'after', { get: () => follower?.cursor ?? String(options.after ?? 0), enumerable: true });
         return iteration;
     }
 

@@ -254,7 +254,7 @@ export interface TurnTicket {
     after: number;
 }
 export interface FollowOptions extends Abortable {
-    /** The seq of the last event that is known, or a `cursor`, which says of which log it is; 0, from the beginning, by default. */
+    /** The seq of the last event that is known, or the `after` of a follow(), which says of which log it is, too; 0, from the beginning, by default. */
     after?: number | string;
     /** `sse` for clients with a key, `websocket` for those with tokens unless there is no WebSocket. */
     transport?: 'sse' | 'websocket';
@@ -309,10 +309,10 @@ export interface Conversation {
     ask(content: MessageContent, options?: AskOptions): Promise<Answer>;
     /**
      * All events, each once and in order, until the conversation is removed; over connections that break, servers that restart
-     * and tokens that expire. `after` of the iterator is the seq of the last event that it returned, `cursor` that seq and the epoch
-     * of its log: what to keep for a later `after`.
+     * and tokens that expire. `after` of the iterator names the last event that it returned, and the epoch
+     * of its log: keep it, and give it as `after` next time.
      */
-    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number; readonly cursor: string };
+    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: string };
     /**
      * The address at which a browser sees a port, by default the first of those that are shown; null where it has none. Another one than
      * the first has its address once something listens there. A private preview needs `url` of `createToken({ scope: 'preview' })`.

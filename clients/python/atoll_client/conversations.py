@@ -88,7 +88,7 @@ class AsyncConversation(AsyncOwned):
         on_gap: Optional[Callable[[int, int], Any]] = None,
         on_status: Optional[Callable[[StreamStatus], Any]] = None,
     ) -> EventStream:
-        """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
+        """Every event after `after`, each once, until the conversation is over. `after` is that of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
         skipped in silence.
 
@@ -119,7 +119,7 @@ class AsyncConversation(AsyncOwned):
         async with stream as events:
             async for event in events:
                 gathering.take(event)
-        return gathering.answer(stream.cursor)
+        return gathering.answer(stream.after)
 
     async def _events(self, after: Union[int, str], limit: Optional[int], timeout: Optional[float]) -> AsyncGenerator[Event, None]:
         while True:

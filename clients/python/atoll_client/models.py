@@ -33,8 +33,8 @@ class Event:
         return cls(seq, str(frame.get("type")), str(frame.get("at")), frame.get("turn"), data, epoch)
 
     @property
-    def cursor(self) -> str:
-        """What `after` takes to go on behind this event."""
+    def after(self) -> str:
+        """The `after` of a call that goes on behind this event."""
         return f"{self.seq}-{self.epoch}" if self.epoch else str(self.seq)
 
     @property
@@ -62,7 +62,7 @@ class Answer:
     outcome: Optional[str]
     exit_code: Optional[int]
     errors: List[Dict[str, Any]]
-    cursor: str  # what `after` takes to go on behind it
+    after: str  # that of a call that goes on behind it
 
 
 class Gathering:
@@ -82,11 +82,11 @@ class Gathering:
         elif event.type == "turn_complete":
             self._ending = event.data
 
-    def answer(self, cursor: str) -> Answer:
+    def answer(self, after: str) -> Answer:
         outcome = self._ending.get("result")
         if outcome is None and self._errors:
             outcome = self._errors[-1].get("code")
-        return Answer(self._turn, "".join(self._text), text_or_none(outcome), self._ending.get("exitCode"), self._errors, cursor)
+        return Answer(self._turn, "".join(self._text), text_or_none(outcome), self._ending.get("exitCode"), self._errors, after)
 
 
 @dataclass(frozen=True)

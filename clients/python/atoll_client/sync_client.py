@@ -72,7 +72,7 @@ class Conversation(Owned):
         on_gap: Optional[Callable[[int, int], Any]] = None,
         on_status: Optional[Callable[[StreamStatus], Any]] = None,
     ) -> SyncEventStream:
-        """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
+        """Every event after `after`, each once, until the conversation is over. `after` is that of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
         skipped in silence.
 
