@@ -78,6 +78,13 @@ export interface Files {
     archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
     /** Unpacks a tar into the workspace, or into the directory `path` in it. */
     unpack(data: FileData, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
+    /** Copies the content of a folder of this machine (Node only) into the workspace, or into the directory `path` in it. Links stay links. */
+    uploadDir(local: string, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
+    /**
+     * Copies the directory `path` of the workspace, all of it with `''`, into a folder of this machine (Node only), which is made; gives the number
+     * of files. Nothing is written outside of that folder, and links that lead out of it are left out.
+     */
+    downloadDir(path: FilePath, local: string, options?: Cancellable): Promise<number>;
     /**
      * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
      * connection that broke, and after a pause, comes a `rescan`.

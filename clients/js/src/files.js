@@ -1,5 +1,6 @@
 // The files of a sandbox's workspace.
 import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
+import { download, pack } from './folders.js';
 import { pages } from './pages.js';
 import { filesSubject } from './transport.js';
 import { Backoff, Iteration, throwIfAborted } from './waiting.js';
@@ -145,6 +146,12 @@ export class Files {
     async unpack(data, { path, onProgress, signal, timeoutMs } = {}) {
         const headers = { 'Content-Type': 'application/x-tar' };
         return this.#change('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), onProgress, signal, timeoutMs });
+    }
+    uploadDir(local, options = {}) {
+        return this.unpack(pack(local), options);
+    }
+    downloadDir(path, local, { signal, timeoutMs } = {}) {
+        return download(this, path ?? '', local, { signal, timeoutMs });
     }
 
     watch({ path, recursive, signal } = {}) {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Callable, Dict, Optional
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Response, Stream, aclosing, frames_of, pieces_of, prepare
 from .encoding import FilePath, encode_path, given, path_data, segment, target_members
 from .errors import AtollConnectionError, AtollError
+from .folders import extract, pack
 from .models import FileEntry, closed_error
 from .retry import Follower, Step
 
@@ -174,6 +177,23 @@ class AsyncFiles:
         body = Body(archive, self._core.network)
         request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
         return await self._ask("PUT", f"{self._route}/archive", _folder(path), on_progress, **request)
+
+    async def upload_dir(
+        self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None
+    ) -> Dict[str, int]:
+        """Copies the content of a folder of this machine into the workspace, or the directory `path` in it; how many `entries` and `bytes`. Links stay links."""
+        with tempfile.TemporaryFile() as archive:
+            await self._core.network.run_blocking(pack, os.fspath(local), archive)
+            return await self.unpack(archive, path, timeout=timeout)
+
+    async def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
+        """Copies the directory `path` of the workspace, all of it with None, into a folder of this machine, which is made; how many files. Nothing is
+        written outside of that folder, and links that lead out of it are left out.
+        """
+        with tempfile.TemporaryFile() as archive:
+            await self.archive(archive, path, timeout=timeout)
+            archive.seek(0)
+            return await self._core.network.run_blocking(extract, archive, os.fspath(local))
 
     def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> Stream[Dict[str, Any]]:
         """Changes of files, as they happen, in the workspace or below the directory `path`, until the sandbox is gone:
