@@ -172,10 +172,10 @@ std::vector<Route> sandbox_routes(Api& api) {
     patch.body = BodyKind::json;
     patch.request_schema = "PatchSandbox";
     patch.responses = {{200, "The sandbox as changed.", "Sandbox"}};
-    patch.errors = {Errc::not_found,           Errc::sandbox_in_use,   Errc::limit_not_allowed,
-                    Errc::network_not_allowed, Errc::secret_not_found, Errc::secret_host,
-                    Errc::capacity,            Errc::host_unsupported, Errc::storage_failed,
-                    Errc::shutting_down};
+    patch.errors = {
+        Errc::not_found,        Errc::sandbox_in_use, Errc::limit_not_allowed, Errc::network_not_allowed,
+        Errc::secret_not_found, Errc::secret_host,    Errc::capacity,          Errc::host_unsupported,
+        Errc::storage_failed,   Errc::shutting_down};
     routes.push_back(std::move(patch));
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",

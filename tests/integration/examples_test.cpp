@@ -399,18 +399,11 @@ class WrongRequests {
         const Json agents{{"agents", {{{"name", "missing"}, {"argv", {"/no/such/program"}}}}}};
         std::ofstream(folder.path() / "agents.json") << agents.dump();
         ServerOptions made;
-        made.arguments = {"--agents-file",
-                          (folder.path() / "agents.json").string(),
-                          "--max-conversations",
-                          "4",
-                          "--max-conversations-per-user",
-                          "2",
-                          "--max-streams-per-conversation",
-                          "1",
-                          "--executors",
-                          "/no/such/folder",
-                          "--egress-allow",
-                          "*"};
+        made.arguments = {"--agents-file", (folder.path() / "agents.json").string()};
+        for (const char* const word :
+             {"--max-conversations", "4", "--max-conversations-per-user", "2",
+              "--max-streams-per-conversation", "1", "--executors", "/no/such/folder", "--egress-allow", "*"})
+            made.arguments.emplace_back(word);
         return made;
     }
 
@@ -428,15 +421,11 @@ class WrongRequests {
         expect("unknown_agent", "POST", all, R"({"agent":"nobody"})");
         expect("invalid_env", "POST", all, R"({"env":{"LD_PRELOAD":"/workspace/x.so"}})");
         expect("network_not_allowed", "POST", all, R"({"network":"host"})");
-        // Its routes name a secret of the operator's, which is not there yet, and is for another host then.
-        const auto route_to = [](const std::string& host) {
-            return R"({"network":{"mode":"egress","routes":[{"name":"model","upstream":"https://)" + host +
-                   R"(","headers":{"x-api-key":{"secret":"MODEL_KEY"}}}]}})";
-        };
-        expect("secret_not_found", "POST", all, route_to("api.example.com"));
-        api_.call(201, "PUT", "/v1/secrets/MODEL_KEY",
-                  R"({"value":"sk-0123456789","hosts":["api.example.com"]})");
-        expect("secret_host", "POST", all, route_to("api.example.net"));
+        const std::string route_to = R"({"network":{"mode":"egress","routes":[{"name":"model",)"
+                                     R"("headers":{"x-api-key":{"secret":"MODEL_KEY"}},"upstream":"https://)";
+        expect("secret_not_found", "POST", all, route_to + R"(api.example.com"}]}})");
+        api_.call(201, "PUT", "/v1/secrets/MODEL_KEY", R"({"value":"sk-1","hosts":["api.example.com"]})");
+        expect("secret_host", "POST", all, route_to + R"(api.example.net"}]}})");
         expect("limit_not_allowed", "POST", all, R"({"limits":{"maxSockets":10000}})");
         expect("agent_failed", "POST", all, R"({"agent":"missing"})");
         expect("executor_unavailable", "POST", "/v1/execute", R"({"code":"return 1","executor":"deno"})");
