@@ -519,6 +519,8 @@ void Application::Parts::let_go() {
     checkpointer.reset();
     checker->close();
     helpers.reset();
+    if (egress)
+        egress->let_go();
     timers.stop();
     meter.stop();
     signals.cancel();

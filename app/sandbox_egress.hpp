@@ -44,6 +44,8 @@ class SandboxEgress {
                   std::shared_ptr<http::EgressRecorder> recorder);
 
     const http::EgressRecorder& recorder() const noexcept { return *recorder_; }
+    /// Waits for no name server any more, so that the loop can end. The timers have to stop, too.
+    void let_go() noexcept { resolver_.let_go(); }
 
   private:
     // Requests that end after this is destroyed have it, too.
