@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/unique_fd.hpp"
 #include "core/plain/egress_limits.hpp"
+#include "core/plain/unique_fd.hpp"
 #include "tests/support/fake_world.hpp"
 
 namespace egress_dial_test {
