@@ -14,7 +14,9 @@ inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 
 /// The variables that the server sets in every sandbox beside HOME. Nothing inside changes it for a later
 /// message.
-inline constexpr std::array<std::string_view, 5> k_injected_variables = {
+inline constexpr std::array<std::string_view, 10> k_injected_variables = {
+    "ATOLL_BRIDGE_SOCKET", "ATOLL_AGENT_DIR", "ATOLL_SESSION_ID", "ATOLL_WORKSPACE_DIR", "ATOLL_SANDBOX_ID",
+    // The protocol of agents names these.
     "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
 
 }  // namespace atl::base
