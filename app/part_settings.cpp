@@ -267,6 +267,9 @@ conversation::ManagerSettings conversation_settings(const Config& config,
     conversation::ManagerSettings settings;
     settings.agents = std::move(agents);
     settings.default_agent = config.default_agent;
+    settings.default_idle_seconds = config.default_idle_seconds;
+    settings.default_ttl_seconds = config.default_ttl_seconds;
+    settings.default_preview.ports = config.default_preview_ports;
     settings.allow_host_network = config.allow_host_network;
     settings.conversation_bounds = config.conversations;
     settings.keep_ended = std::chrono::seconds(config.keep_ended_seconds);

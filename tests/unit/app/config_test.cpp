@@ -114,6 +114,11 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--default-max-sockets", "20000"},
                                                {"--max-open-files-per-sandbox", "63"},
                                                {"--default-max-open-files", "63"},
+                                               {"--default-memory-mb", "15"},
+                                               {"--default-idle-seconds", "-1"},
+                                               {"--default-preview-ports", "0"},
+                                               {"--default-preview-ports", "3000,3000"},
+                                               {"--default-preview-ports", "3128"},
                                                {"--agents-file", "/no/such/file"},
                                                {"--unix-socket-group", "no-such-group"},
                                                {"--preview-domain", "a b"},
@@ -353,6 +358,23 @@ TEST_CASE("The default memory of a sandbox fits into the bound of all and below 
     CHECK(default_mb({"--max-memory-mb", "1024"}) == 1024);
     CHECK(default_mb({"--max-memory-mb", "1024", "--max-memory-mb-per-sandbox", "512"}) == 512);
     CHECK(default_mb({"--max-memory-mb", "1099511627776"}) == 2048);
+}
+
+TEST_CASE("Each default of a request has a flag, and a default above its ceiling is refused") {
+    const auto parsed =
+        parse({"--default-memory-mb", "512", "--default-max-processes", "32", "--default-idle-seconds", "900",
+               "--default-ttl-seconds", "86400", "--default-preview-ports", "3000,8000"});
+    INFO(parsed.text);
+    REQUIRE(parsed.config);
+    CHECK(sandbox_settings(*parsed.config, "/bin").default_limits.memory_mb == 512);
+    CHECK(parsed.config->default_limits.max_processes == 32);
+    const auto settings = conversation_settings(*parsed.config, {});
+    CHECK(settings.default_idle_seconds == 900);
+    CHECK(settings.default_ttl_seconds == 86'400);
+    CHECK(settings.default_preview.ports == std::vector<std::uint16_t>{3000, 8000});
+    const auto refused = parse({"--default-disk-mb", "512", "--max-disk-mb-per-sandbox", "256"});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.text.find("--default-disk-mb") != std::string::npos);
 }
 
 TEST_CASE("A key that is too short to be one is refused") {

@@ -101,6 +101,19 @@ TEST_CASE("a create request is read whole") {
     CHECK_FALSE(empty->idle_seconds);
 }
 
+TEST_CASE("what a request does not name of its preview is as the server's default") {
+    atl::sandbox::PreviewSettings defaults;
+    defaults.ports = {3000};
+    const auto ports = [&](const char* text) {
+        return read_create_form(*parse_json(text), {}, {}, defaults)->preview.ports;
+    };
+    CHECK(ports("{}") == std::vector<std::uint16_t>{3000});
+    CHECK(ports(R"({"preview":{"access":"private"}})") == std::vector<std::uint16_t>{3000});
+    CHECK(ports(R"({"preview":{"ports":[8080]}})") == std::vector<std::uint16_t>{8080});
+    CHECK(read_sandbox_form(Json::object(), {}, {}, defaults)->preview.ports ==
+          std::vector<std::uint16_t>{3000});
+}
+
 TEST_CASE("a network is a word or an object") {
     using atl::sandbox::NetworkMode;
     const auto network = [](const char* text) {
