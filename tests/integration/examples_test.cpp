@@ -351,6 +351,7 @@ class Walk {
         head["info"].erase("description");
         recorder.keep("getOpenApi", 200, "application/json", head);
         metrics();
+        cut_call("getDocs", {});
         cut_call("getConsole", {});
         for (const char* file : {"app.mjs", "console.css", "icon.svg", "index.html"})
             cut_call("getConsoleFile", {{"file", file}});

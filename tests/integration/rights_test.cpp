@@ -30,6 +30,7 @@ const std::map<std::string, Rule> k_rules = {
     {"GET /healthz", Rule::open},
     {"GET /readyz", Rule::open},
     {"GET /openapi.json", Rule::open},
+    {"GET /docs", Rule::open},
     {"GET /metrics", Rule::operators},
     {"GET /v1/system", Rule::own},
     {"POST /v1/conversations", Rule::own},
