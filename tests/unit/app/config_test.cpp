@@ -97,6 +97,19 @@ TEST_CASE("A flag with a typing error is refused with the flag that was meant") 
     CHECK(parse({"--max-sandboxs", "3"}).text.find("did you mean --max-sandboxes?") != std::string::npos);
     CHECK(parse({"--lissten=127.0.0.1:1"}).text.find("did you mean --listen?") != std::string::npos);
     CHECK(parse({"--frobnicate"}).text.find("did you mean") == std::string::npos);
+    CHECK(parse({"--port", "4999"}).text.find("--listen 127.0.0.1:4100") != std::string::npos);
+}
+
+TEST_CASE("A command that lacks something is told with what it takes, and with a command that helps") {
+    const std::string keys = parse({"keys"}).text;
+    CHECK(keys.find("`atolld keys`") != std::string::npos);
+    CHECK(keys.find("(add, list, revoke)") != std::string::npos);
+    CHECK(keys.ends_with("\nFIX: atolld keys --help\n"));
+    CHECK(parse({"backup"}).text.ends_with("\nFIX: atolld backup --help\n"));
+    CHECK(parse({"--pool", "shel"}).text.ends_with("\nFIX: atolld --help\n"));
+    const auto config = parse({"--pool", "shel=1"}).config.value();
+    CHECK(configured_agents(config).error().detail() ==
+          "--pool names shel, which is not configured; did you mean shell? The agents are `shell`, `echo`.");
 }
 
 TEST_CASE("A value outside its range is refused with the flag's name") {
@@ -375,6 +388,21 @@ TEST_CASE("Each default of a request has a flag, and a default above its ceiling
     const auto refused = parse({"--default-disk-mb", "512", "--max-disk-mb-per-sandbox", "256"});
     CHECK(refused.exit_code == 2);
     CHECK(refused.text.find("--default-disk-mb") != std::string::npos);
+}
+
+TEST_CASE("Ports that no request lists have names only on a server that this machine alone reaches") {
+    const auto has_names = [](const std::vector<const char*>& arguments) {
+        const auto config = parse(arguments).config.value();
+        CHECK(conversation_settings(config, {}).default_preview.any_port == config.port_names.has_value());
+        return config.port_names.has_value();
+    };
+    CHECK(has_names({}));
+    CHECK(has_names({"--listen", "localhost:4100", "--listen", "[::1]:4101"}));
+    CHECK_FALSE(has_names({"--listen", "0.0.0.0:4100"}));
+    CHECK_FALSE(has_names({"--listen", "127.0.0.1:4100", "--listen", "unix:/run/x"}));
+    CHECK_FALSE(has_names({"--preview-domain", "localhost"}));
+    CHECK_FALSE(has_names({"--allowed-host", "atoll.example"}));
+    CHECK_FALSE(has_names({"--trusted-proxy", "127.0.0.1"}));
 }
 
 TEST_CASE("A key that is too short to be one is refused") {
