@@ -398,9 +398,25 @@ void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command,
     backup->callback([&config, &command] { config.backup = command; });
 }
 
-void refuse(ParsedConfig& parsed, const std::string& why) {
+void refuse(ParsedConfig& parsed, const std::string& why, const std::string& command = "atolld") {
     parsed.exit_code = 2;
-    parsed.text = "atolld: " + why + "\nRun atolld --help for what it takes.\n";
+    parsed.text = "atolld: " + why + "\nFIX: " + command + " --help\n";
+}
+
+/// "atolld keys add", as far as the command line was understood.
+std::string command_of(const CLI::App& cli) {
+    const auto below = cli.get_subcommands();
+    return cli.get_name() + (below.empty() ? "" : ' ' + command_of(*below.front()));
+}
+
+/// What may stand behind the last of those commands: " (add, list or revoke)".
+std::string commands_below(const CLI::App& cli) {
+    if (const auto below = cli.get_subcommands(); !below.empty())
+        return commands_below(*below.front());
+    std::string names;
+    for (const CLI::App* const below : cli.get_subcommands([](const CLI::App*) { return true; }))
+        names.append(names.empty() ? " (" : ", ").append(below->get_name());
+    return names.empty() ? names : names + ')';
 }
 
 void check_default_ports(const std::vector<std::uint16_t>& ports) {
@@ -509,6 +525,9 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
         parsed.text = text.str();
     } catch (const CLI::ExtrasError& error) {
         refuse(parsed, error.what() + hints_for_extras(cli));
+    } catch (const CLI::RequiredError& error) {
+        const std::string command = command_of(cli);
+        refuse(parsed, "`" + command + "`: " + error.what() + commands_below(cli), command);
     } catch (const CLI::Error& error) {
         refuse(parsed, error.what());
     }

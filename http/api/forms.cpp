@@ -110,7 +110,13 @@ std::string read_content(ObjectReader& reader) {
         return read_text(reader, "content", base::k_max_body_bytes).value_or("");
     if (value != nullptr && value->is_array() && !value->empty())
         return read_parts(reader, *value);
-    reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
+    constexpr const char* k_content =
+        "a string, or an array of {type: \"text\", text} with at least one part";
+    if (value != nullptr)
+        reader.fail("content", k_content);
+    else
+        reader.fail_missing(
+            Error(Errc::invalid_field, std::string("`content` must be ") + k_content + '.').at("/content"));
     return {};
 }
 

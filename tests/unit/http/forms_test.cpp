@@ -101,6 +101,13 @@ TEST_CASE("a create request is read whole") {
     CHECK_FALSE(empty->idle_seconds);
 }
 
+TEST_CASE("a member that nobody knows is told before one that is missing") {
+    for (const char* text : {R"({"prompt":"x"})", R"({"message":"x"})"})
+        CHECK(refusal(read_message_form, text) == Errc::unknown_field);
+    CHECK(refusal(read_message_form, "{}") == Errc::invalid_field);
+    CHECK(refusal(read_message_form, R"({"content":1,"prompt":"x"})") == Errc::invalid_field);
+}
+
 TEST_CASE("what a request does not name of its preview is as the server's default") {
     atl::sandbox::PreviewSettings defaults;
     defaults.ports = {3000};
