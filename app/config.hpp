@@ -91,8 +91,8 @@ struct Config {
     std::uint32_t preview_wakes_per_minute = base::k_preview_wakes_per_minute;
     std::size_t preview_connections = base::k_upstreams_of_sandbox;
     std::optional<http::PreviewNames> previews;  // made of both
-    /// Of the ports that a preview without a name does not show; none where others than this machine may
-    /// reach the server.
+    /// The names of ports that a preview without a name does not show; none where others than this machine
+    /// may reach the server.
     std::optional<http::PreviewNames> port_names;
     std::uint32_t preview_linger_seconds = base::k_default_preview_linger.count();
     std::size_t max_preview_doors = base::k_max_preview_doors;  // as many as descriptors allow

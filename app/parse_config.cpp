@@ -409,7 +409,7 @@ std::string command_of(const CLI::App& cli) {
     return cli.get_name() + (below.empty() ? "" : ' ' + command_of(*below.front()));
 }
 
-/// What may stand behind the last of those commands: " (add, list or revoke)".
+/// The commands that may stand behind the last of those: " (add, list, revoke)".
 std::string commands_below(const CLI::App& cli) {
     if (const auto below = cli.get_subcommands(); !below.empty())
         return commands_below(*below.front());

@@ -27,7 +27,7 @@ bool is_preview_url(std::string_view text) {
     return rest.front() == ':' && rest.size() <= 6 && port && *port > 0 && *port <= UINT16_MAX;
 }
 
-/// Whether only programs and browsers of this machine reach the server: it listens on loopback addresses, and
+/// True if only programs and browsers of this machine reach the server: it listens on loopback addresses, and
 /// no flag tells of a proxy or another name. With TLS a browser would find no certificate for the names.
 bool is_of_this_machine(const Config& config) {
     const auto is_loopback = [](const std::string& address) {

@@ -10,7 +10,6 @@
 #include "core/base/base64.hpp"
 #include "core/base/log.hpp"
 #include "http/access/ip_address.hpp"
-#include "http/access/stream_tokens.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -118,9 +117,6 @@ base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) c
         if (auto found = more_->find(given))
             return std::move(*found);
     }
-    if (scope_in(given))
-        return Error(Errc::invalid_key,
-                     "This is a token, not a key: send it as `?token=` to a route that takes tokens.");
     if (!given.empty())
         return Error(Errc::invalid_key);
     return Error(request.header("Authorization").empty() ? Errc::unauthorized : Errc::invalid_authorization);

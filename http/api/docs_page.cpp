@@ -75,7 +75,7 @@ std::string reference_name(const std::string& reference) {
     return reference.substr(reference.rfind('/') + 1);
 }
 
-/// What a schema is, in a few words: "integer", "array of FileEntry", "one of file, directory".
+/// The type of a schema in a few words: "integer", "array of FileEntry", "one of file, directory".
 std::string html_type(const Schema& schema) {
     if (!schema.is_object())
         return "any";

@@ -109,7 +109,7 @@ std::string told_sandbox(const SandboxView& view) {
                                 : "This is a sandbox's id; its conversation is " + conversation + '.';
 }
 
-/// What to say of a not_found in place of `error` where the id is of a thing of another kind. Who may not see
+/// The not_found to give in place of `error` where the id is of a thing of another kind. Who may not see
 /// that thing gets `error`.
 Task<Error> async_name_kind(Api& api, RequestContext& context, IdKind wanted, Error error) {
     const std::string id = context.param("id");
