@@ -250,6 +250,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
     /// Of a sandbox whose request names no limits.
     const sandbox::Limits& default_limits() const noexcept { return context_.sandboxes.default_limits(); }
+    const sandbox::PreviewSettings& default_preview() const noexcept {
+        return context_.settings.default_preview;
+    }
     std::vector<PoolState> pool() const { return pool_.states(); }
     const Stats& stats() const noexcept { return stats_; }
 

@@ -327,10 +327,8 @@ std::vector<Errc> possible_errors(const Route& route) {
     return errors;
 }
 
-std::string openapi_document(const std::vector<Route>& routes, std::string_view version) {
-    std::string text = Document(routes).made(version).dump();
-    text.shrink_to_fit();
-    return text;
+Schema openapi_document(const std::vector<Route>& routes, std::string_view version) {
+    return Document(routes).made(version);
 }
 
 }  // namespace atl::http

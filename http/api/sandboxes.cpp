@@ -20,7 +20,7 @@ Task<Result<Response>> async_create_sandbox(Api& api, RequestContext& context) {
     if (body.has_error())
         co_return body.error();
     auto form = read_sandbox_form(*body, ceilings_for(context.principal, api.system.ceilings),
-                                  api.conversations.default_limits());
+                                  api.conversations.default_limits(), api.conversations.default_preview());
     if (form.has_error())
         co_return form.error();
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())

@@ -351,12 +351,12 @@ class Walk {
         head["info"].erase("description");
         recorder.keep("getOpenApi", 200, "application/json", head);
         metrics();
-        cut_call("getConsole", {});
+        for (const char* page : {"getDocs", "getConsole"})
+            cut_call(page, {});
         for (const char* file : {"app.mjs", "console.css", "icon.svg", "index.html"})
             cut_call("getConsoleFile", {{"file", file}});
     }
 
-    /// One of many.
     void metrics() {
         const auto response = api.connect().request("GET", "/metrics");
         std::istringstream lines(response.body);

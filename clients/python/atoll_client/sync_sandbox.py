@@ -57,9 +57,14 @@ class Files:
         return run(self._inner.stat(path, timeout=timeout))
 
     def list(
-        self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None, timeout: Optional[float] = None
+        self,
+        path: FilePath = "",
+        depth: Optional[int] = None,
+        limit: Optional[int] = None,
+        timeout: Optional[float] = None,
+        all: bool = False,
     ) -> SyncStream[FileEntry]:
-        return SyncStream(self._inner.list(path, depth, limit, timeout=timeout))
+        return SyncStream(self._inner.list(path, depth, limit, timeout=timeout, all=all))
 
     def mkdir(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         return run(self._inner.mkdir(path, timeout=timeout))
@@ -89,8 +94,10 @@ class Files:
     ) -> None:
         run(self._inner.remove(path, recursive, timeout=timeout, on_progress=on_progress))
 
-    def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
-        return run(self._inner.archive(to, path, timeout=timeout))
+    def archive(
+        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False
+    ) -> int:
+        return run(self._inner.archive(to, path, timeout=timeout, all=all))
 
     def unpack(
         self,
@@ -107,8 +114,10 @@ class Files:
     def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
         return run(self._inner.download_dir(path, local, timeout=timeout))
 
-    def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
-        return SyncStream(self._inner.watch(path, recursive, timeout=timeout), is_endless=True)
+    def watch(
+        self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None, all: bool = False
+    ) -> SyncStream[Dict[str, Any]]:
+        return SyncStream(self._inner.watch(path, recursive, timeout=timeout, all=all), is_endless=True)
 
 
 class Attachment:

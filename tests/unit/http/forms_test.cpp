@@ -103,6 +103,26 @@ TEST_CASE("a create request is read whole") {
     CHECK_FALSE(empty->idle_seconds);
 }
 
+TEST_CASE("a member that nobody knows is told before one that is missing") {
+    for (const char* text : {R"({"prompt":"x"})", R"({"message":"x"})"})
+        CHECK(refusal(read_message_form, text) == Errc::unknown_field);
+    CHECK(refusal(read_message_form, "{}") == Errc::invalid_field);
+    CHECK(refusal(read_message_form, R"({"content":1,"prompt":"x"})") == Errc::invalid_field);
+}
+
+TEST_CASE("what a request does not name of its preview is as the server's default") {
+    atl::sandbox::PreviewSettings defaults;
+    defaults.ports = {3000};
+    const auto ports = [&](const char* text) {
+        return read_create_form(*parse_json(text), {}, {}, defaults)->preview.ports;
+    };
+    CHECK(ports("{}") == std::vector<std::uint16_t>{3000});
+    CHECK(ports(R"({"preview":{"access":"private"}})") == std::vector<std::uint16_t>{3000});
+    CHECK(ports(R"({"preview":{"ports":[8080]}})") == std::vector<std::uint16_t>{8080});
+    CHECK(read_sandbox_form(Json::object(), {}, {}, defaults)->preview.ports ==
+          std::vector<std::uint16_t>{3000});
+}
+
 TEST_CASE("a network is a word or an object") {
     using atl::sandbox::NetworkMode;
     const auto network = [](const char* text) {
