@@ -19,9 +19,11 @@
 namespace atl::test {
 
 /// Grants the targets that the settings list as "host:port" or "host:port/tcp", and no address of 10.0.0.0/8.
+/// A person may be asked about names that begin with "asked.".
 class FakeEgressRules final : public http::EgressRules {
   public:
-    explicit FakeEgressRules(std::vector<std::string> allow) : allow_(std::move(allow)) {}
+    explicit FakeEgressRules(std::vector<std::string> allow, bool asks = false)
+        : allow_(std::move(allow)), asks_(asks) {}
     base::Result<http::EgressGrant> check(std::string_view authority,
                                           std::uint16_t default_port) const override {
         http::EgressGrant grant;
@@ -39,6 +41,14 @@ class FakeEgressRules final : public http::EgressRules {
             return base::Error(base::Errc::network_not_allowed, rule + " is not listed.");
         return grant;
     }
+    std::optional<http::EgressGrant> askable(std::string_view authority,
+                                             std::uint16_t default_port) const override {
+        if (!asks_ || !authority.starts_with("asked."))
+            return std::nullopt;
+        auto grant = FakeEgressRules({std::string(authority)}).check(authority, default_port).value();
+        grant.was_asked = true;
+        return grant;
+    }
     bool may_dial(const http::EgressGrant&, const http::IpAddress& address) const override {
         return address.to_string().substr(0, 3) != "10.";
     }
@@ -47,7 +57,7 @@ class FakeEgressRules final : public http::EgressRules {
     }
     bool holds(const http::EgressGrant& grant) const override {
         const std::string rule = grant.host + ':' + std::to_string(grant.port);
-        return lists(rule + "/tcp") || (!grant.any_bytes && lists(rule));
+        return lists(rule + "/tcp") || (!grant.any_bytes && lists(rule)) || (grant.was_asked && asks_);
     }
 
   private:
@@ -55,13 +65,14 @@ class FakeEgressRules final : public http::EgressRules {
         return std::find(allow_.begin(), allow_.end(), rule) != allow_.end();
     }
     std::vector<std::string> allow_;
+    bool asks_;
 };
 
 class FakeEgressPolicy final : public http::EgressPolicy {
   public:
     base::Result<void> check(const sandbox::EgressSettings&) const override { return {}; }
     std::unique_ptr<const http::EgressRules> rules(const sandbox::EgressSettings& settings) const override {
-        return std::make_unique<FakeEgressRules>(settings.allow);
+        return std::make_unique<FakeEgressRules>(settings.allow, settings.ask);
     }
 };
 
