@@ -32,6 +32,8 @@ Json sample_of(const nlohmann::ordered_json& schema) {
         const std::string reference = schema["$ref"];
         return sample_of(component_schemas()[reference.substr(reference.rfind('/') + 1)]);
     }
+    if (schema.contains("oneOf"))
+        return sample_of(schema["oneOf"][0]);
     // The first of several types.
     const auto type = schema.value("type", nlohmann::ordered_json());
     const std::string first = type.is_array() ? type[0] : type.is_string() ? type : "";
