@@ -98,8 +98,12 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 
 class EgressLab {
   public:
-    explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr)
-        : door(std::make_shared<http::EgressDoor>("box", parts(reports), sandbox::EgressSettings{allow, ""})),
+    /// With `questions` a person may be asked.
+    explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr,
+                       http::EgressQuestions* questions = nullptr)
+        : questions_(questions),
+          door(std::make_shared<http::EgressDoor>(
+              "box", parts(reports), sandbox::EgressSettings{allow, "", {}, questions != nullptr})),
           neighbour(std::make_shared<http::EgressDoor>("neighbour", parts(reports),
                                                        sandbox::EgressSettings{allow, ""})) {}
     ~EgressLab() { end(); }
@@ -171,6 +175,7 @@ class EgressLab {
             [] { return std::make_unique<FakeOpeningReader>(); }};
         made.bounds = bounds;
         made.reports = std::move(reports);
+        made.questions = questions_;
         return made;
     }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
@@ -178,6 +183,7 @@ class EgressLab {
     boost::asio::io_context loop_{1};
     FakeClock clock_;
     FakeTimers timers_{clock_};
+    http::EgressQuestions* const questions_;
 
   public:
     FakeEgressPolicy policy;
