@@ -418,6 +418,7 @@ Result<void> Application::Parts::open_http() {
     if (!made)
         return made.error();
     egress = std::move(*made);
+    api->egress_questions = egress ? &egress->questions() : nullptr;
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root, egress ? &egress->recorder() : nullptr});
     if (!config.tls_cert.empty()) {

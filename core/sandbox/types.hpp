@@ -59,6 +59,7 @@ struct EgressSettings {
     std::vector<std::string> allow;  // rules in normal form
     std::string user_id;             // of the key that set them; empty: a key without a user did
     std::vector<EgressRoute> routes{};
+    bool ask = false;  // a person decides on a host that `allow` does not list
     bool operator==(const EgressSettings&) const = default;
 };
 

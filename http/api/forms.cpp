@@ -202,7 +202,7 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(
     request.limits = read_limits(reader, ceilings)
                          .value_or(sandbox::LimitChanges{})
                          .applied_to(lowered_to(ceilings, defaults));
-    request.network = read_network(reader).value_or(sandbox::NetworkSettings());
+    request.network = read_network_alone(reader).value_or(sandbox::NetworkSettings());
     request.preview = read_preview(reader).applied_to(preview);
     request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
@@ -216,7 +216,7 @@ base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& bod
     ObjectReader reader(body);
     conversation::SandboxPatch form;
     form.limits = read_limits(reader, ceilings);
-    form.network = read_network(reader);
+    form.network = read_network_alone(reader);
     form.preview = read_preview(reader);
     form.tools = read_tools(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);

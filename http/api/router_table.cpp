@@ -41,6 +41,7 @@ Router make_router(Api& api) {
     move_into(routes, conversation_routes(api));
     move_into(routes, turn_routes(api));
     move_into(routes, socket_routes(api));
+    move_into(routes, egress_decision_routes(api));
     move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, sandbox_report_routes(api));

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "tests/integration/asked_host.hpp"
 #include "tests/integration/example_recorder.hpp"
 #include "tests/integration/execution_examples.hpp"
 #include "tests/integration/route_walk.hpp"
@@ -65,6 +66,7 @@ class Walk {
         sandboxes();
         secrets();
         ExecutionExamples(api, recorder).perform();
+        egress();
     }
 
     ServerProcess server{with_log_budget()};
@@ -187,6 +189,16 @@ class Walk {
         call("getSecret", one_of_alice);
         call("listSecrets", {{"userId", "alice"}});
         call("deleteSecret", one_of_alice);
+    }
+
+    /// On a server of its own: in the other one nobody gets the network.
+    void egress() {
+        const ServerProcess asking(asking_server());
+        ApiClient client(asking);
+        const AskedHost asked(client);
+        HttpClient decider = client.connect();
+        recorder.call(decider, "decideEgress", {{"id", asked.conversation}, {"requestId", asked.request}},
+                      {{"decision", "once"}});
     }
 
     void programs(const std::string& sandbox) {

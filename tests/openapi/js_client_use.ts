@@ -27,6 +27,11 @@ function tell(event: AtollEvent): string {
         case 'egress_closed':
             // @ts-expect-error
             return `${event.data.bytesUp + event.data.bytesDown} ${event.data.ms} ${event.data.route ?? ''} ${event.data.reason}`;
+        case 'egress_request':
+            return `${event.data.id} ${event.data.host}:${event.data.port}`;
+        case 'egress_resolved':
+            // @ts-expect-error
+            return event.data.decision === 'perhaps' ? '' : event.data.decision;
         case 'done':
             // @ts-expect-error
             return event.data.delta;

@@ -100,6 +100,9 @@ export class Conversation {
         // A token is told nothing of the conversation.
         return info === null ? this : this.#told(info);
     }
+    async decideEgress(requestId, decision, { signal, timeoutMs } = {}) {
+        await this.#transport.json('POST', `${this.#path}/egress/${encodeURIComponent(requestId)}`, { json: { decision }, signal, timeoutMs });
+    }
     createToken({ signal, timeoutMs, ...form } = {}) {
         return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal, timeoutMs });
     }

@@ -321,6 +321,11 @@ export interface Conversation {
     interrupt(options?: Cancellable): Promise<this>;
     pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
     resume(options?: Cancellable): Promise<this>;
+    /**
+     * Decides on a host that a program inside asks for: `requestId` is `id` of the event `egress_request`. `always` adds the host and the port to
+     * `network.allow`. Needs a key. AtollError `not_found` where it waits no longer.
+     */
+    decideEgress(requestId: string, decision: 'once' | 'always' | 'deny', options?: Cancellable): Promise<void>;
     transcript(options?: { format?: 'markdown' | 'jsonl' } & Cancellable): Promise<string>;
     createToken(options?: NewToken & Cancellable): Promise<Token>;
 }

@@ -139,6 +139,11 @@ class AsyncConversation(AsyncOwned):
         """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
         return await self._post("interrupt", timeout=timeout)
 
+    async def decide_egress(self, request_id: str, decision: str, timeout: Optional[float] = None) -> None:
+        """Decides on a host that a program inside asks for: `request_id` is `data["id"]` of the event `egress_request`, `decision` is `once`,
+        `always` (which adds the host and the port to `network.allow`) or `deny`. Needs a key. AtollError `not_found` where it waits no longer."""
+        await self._core.call("POST", route(self.id, "egress", segment(request_id)), json={"decision": decision}, timeout=timeout)
+
     async def pause(self, mode: Optional[str] = None, timeout: Optional[float] = None) -> "AsyncConversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
         return await self._post("pause", None if mode is None else {"mode": mode}, timeout=timeout)

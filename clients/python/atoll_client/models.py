@@ -110,11 +110,13 @@ class NetworkRoute(TypedDict, total=False):
 
 
 class NetworkObject(TypedDict, total=False):
-    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`."""
+    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`.
+    With `ask` a host that is not listed waits for `conversation.decide_egress()`, after the event `egress_request`."""
 
     mode: Literal["none", "host", "egress"]
     allow: List[str]
     routes: List[NetworkRoute]
+    ask: bool
 
 
 NetworkSettings = Union[Literal["none", "host"], NetworkObject]

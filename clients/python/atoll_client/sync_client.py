@@ -93,6 +93,11 @@ class Conversation(Owned):
         run(self._inner.interrupt(timeout=timeout))
         return self
 
+    def decide_egress(self, request_id: str, decision: str, timeout: Optional[float] = None) -> None:
+        """Decides on a host that a program inside asks for: `request_id` is `data["id"]` of the event `egress_request`, `decision` is `once`,
+        `always` (which adds the host and the port to `network.allow`) or `deny`. Needs a key. AtollError `not_found` where it waits no longer."""
+        run(self._inner.decide_egress(request_id, decision, timeout=timeout))
+
     def pause(self, mode: Optional[str] = None, timeout: Optional[float] = None) -> "Conversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
         run(self._inner.pause(mode, timeout=timeout))
