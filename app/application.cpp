@@ -389,9 +389,7 @@ Result<void> Application::Parts::open_http() {
     system.orphans = orphans;
     if (config.measure_loop)
         system.loop = &meter;
-    system.preview_frames = config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
-    if (config.port_names)
-        system.preview_frames += " http://*." + config.port_names->domain() + ":*";
+    system.preview_frames = preview_frames(config);
     system.public_url = [this](const std::string& id, std::uint16_t port) {
         return config.previews ? public_url(config, id, port, preview_addresses)
                                : conversations->preview_ports().url(id);
@@ -399,7 +397,7 @@ Result<void> Application::Parts::open_http() {
     conversations->set_port_url([this](const sandbox::Record& sandbox, std::uint16_t port) {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
-        const auto& names = config.previews ? config.previews : config.port_names;
+        const auto& names = config.names_of_ports();
         const auto host = names ? names->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
@@ -432,8 +430,7 @@ Result<void> Application::Parts::open_http() {
     http::Services services(*gate);
     open_previews();
     const bool have_own_listener = !config.preview_listen.empty();
-    if (const auto& names = config.previews ? config.previews : config.port_names;
-        names && !have_own_listener)
+    if (const auto& names = config.names_of_ports(); names && !have_own_listener)
         services.add("*." + names->domain(), *previews);
     if (const std::string warning = listen_warning(config); !warning.empty())
         LogLine(evt::listen_warning).quoted("err", warning).warn();

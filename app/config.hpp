@@ -94,6 +94,9 @@ struct Config {
     /// The names of ports that a preview without a name does not show; none where others than this machine
     /// may reach the server.
     std::optional<http::PreviewNames> port_names;
+    const std::optional<http::PreviewNames>& names_of_ports() const {
+        return previews ? previews : port_names;
+    }
     std::uint32_t preview_linger_seconds = base::k_default_preview_linger.count();
     std::size_t max_preview_doors = base::k_max_preview_doors;  // as many as descriptors allow
     http::TrustedProxies trusted_proxies;

@@ -226,6 +226,12 @@ execution::ExecutionSettings execution_settings(const Config& config) {
     return settings;
 }
 
+std::string preview_frames(const Config& config) {
+    const std::string frames =
+        config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
+    return config.port_names ? frames + " http://*." + config.port_names->domain() + ":*" : frames;
+}
+
 http::Settings http_settings(const Config& config, std::size_t max_connections) {
     http::Settings settings;
     settings.unix_socket_group = config.unix_socket_group;
