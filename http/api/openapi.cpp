@@ -47,6 +47,7 @@ constexpr std::array k_path_parameters = std::to_array<Described>({
     {"executions", "The id of the execution."},
     {"calls", "The `callId` of a call."},
     {"secrets", "The name of the secret."},
+    {"egress", "The `id` of an `egress_request`."},
 });
 
 template <class List>
