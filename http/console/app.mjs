@@ -36,7 +36,7 @@ for (const id of [
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
     'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem',
-    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame',
+    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close',
 ])
     at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
 at.keys.dataset.text = at.keys.textContent;
@@ -177,7 +177,7 @@ async function open(id) {
     at.welcome.hidden = true;
     at.app.classList.add('open');
     list.select(id);
-    preview = new PreviewPanel(api, conversation, at, { tell });
+    preview = new PreviewPanel(api, conversation, at, { tell, resume: () => chat?.resume() });
     network = new NetworkPanel(api, conversation, at, {
         show: (shown) => networkFields.show(shown, system),
         fields: () => networkFields,

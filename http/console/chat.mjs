@@ -296,6 +296,10 @@ export class Chat {
         this.#buttons();
     }
 
+    resume() {
+        return this.#act('resume');
+    }
+
     /** Deletes it on the server. Throws ApiError. */
     async remove() {
         await this.#api.remove(this.#id);

@@ -51,6 +51,20 @@ for (const [form, flags] of Object.entries(FORMS)) {
             await page.click('#preview-offer button:has-text("8080")');
             await frame.filter({ hasText: 'changed' }).waitFor();
 
+            // A closed port is no living page.
+            await page.click('#pause');
+            await page.waitForSelector('#veil:not([hidden])');
+            await page.waitForSelector('#veil-resume:not([hidden])');
+            assert.equal(await page.textContent('#veil-text'), 'Port 8080 is closed: the conversation is paused.');
+            await screenshot(page, `console-preview-closed-${form}`);
+            await page.click('#veil-resume');
+            await page.waitForFunction(() => document.getElementById('veil-text').textContent.includes('nothing listens there'));
+            await api.put(site, 'two/index.html', '<p id="says">second page, again</p>');
+            await api.start(site, serve(8080, 'two'));
+            await frame.filter({ hasText: 'again' }).waitFor();
+            await page.waitForSelector('#veil', { state: 'hidden' });
+            await api.start(site, serve(5173, 'one'));
+
             // A private one gets its pass.
             await api.call('PATCH', `/v1/conversations/${site.conversation}`, { preview: { access: 'private' } });
             const stranger = await (await browser.newContext()).newPage();
