@@ -9,6 +9,7 @@ import { ConversationList } from './list.mjs';
 import { networkOf } from './network.mjs';
 import { NetworkFields } from './network_fields.mjs';
 import { NetworkPanel } from './network_panel.mjs';
+import { Outbox } from './outbox.mjs';
 import { PreviewPanel } from './preview_panel.mjs';
 import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
 import { h, options } from './view.mjs';
@@ -22,7 +23,7 @@ for (const [name, id] of Object.entries({
     app: 'app', signIn: 'sign-in', keyForm: 'key-form', key: 'key', keyError: 'key-error', list: 'list', empty: 'list-empty',
     more: 'more', server: 'server', welcome: 'welcome', chat: 'chat', title: 'title', status: 'status', connection: 'connection',
     freeze: 'freeze', pause: 'pause', usage: 'usage', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
-    folded: 'folded', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
+    folded: 'folded', waiting: 'waiting', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
     sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
     createAgent: 'create-agent', createNetwork: 'create-network', createEgress: 'create-egress', createHint: 'create-hint', createError: 'create-error',
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
@@ -132,9 +133,12 @@ at.keyForm.addEventListener('submit', (event) => {
 });
 
 byId('sign-out').addEventListener('click', async () => {
-    const question = { title: 'Sign out?', text: 'Files were changed here and not saved. The changes are lost.', action: 'Sign out' };
-    if (drafts.hasAnyEdits && (await ask(at, question)) === null) return;
+    const lost = [];
+    if (drafts.hasAnyEdits) lost.push('Files were changed here and not saved. The changes are lost.');
+    if (drafts.hasAnyUnsent) lost.push('Messages wait to be sent. They are lost.');
+    if (lost.length > 0 && (await ask(at, { title: 'Sign out?', text: lost.join(' '), action: 'Sign out' })) === null) return;
     forget();
+    drafts.stop();
     drafts = new Drafts();
     history.replaceState(null, '', location.pathname);
     askForKey();
@@ -184,8 +188,8 @@ async function open(id) {
         changed: (changed) => chat?.update(changed),
         tell,
     });
-    const itsDrafts = drafts;
-    chat = new Chat(api, conversation, drafts, at, {
+    const outbox = drafts.outbox(id, () => makeOutbox(conversation));
+    chat = new Chat(api, conversation, drafts, outbox, at, {
         notEnforced: () => system?.notEnforced,
         say,
         event: (event) => {
@@ -204,17 +208,25 @@ async function open(id) {
             preview?.update(changed);
             network?.update(changed);
         },
-        unsent: (error) => {
-            // Another conversation may be open by now, or this one again; or nobody is signed in.
-            if (chat?.id === id) chat.showUnsent(error);
-            else if (drafts === itsDrafts) tell(`Not sent to “${nameOf(conversation)}”, where the text is kept: ${error.message}`);
-        },
         gone: (gone, state) => lose(gone, harmless(state.detail) || 'The conversation is gone.'),
     });
     const hasTerminal = system.console?.terminal === true;
     workbench = new Workbench(api, conversation, drafts.edits(id), at, { say, tell, ask: (question) => ask(at, question) }, hasTerminal);
     // On a touch screen it would call up the keyboard.
     if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
+}
+
+/** The messages of a conversation, which go on while another one is open. */
+function makeOutbox(conversation) {
+    const { id } = conversation;
+    const itsDrafts = drafts;
+    const refused = (text, error) => {
+        itsDrafts.giveBack(id, text);
+        if (chat?.id === id) chat.showUnsent(error);
+        else tell(`Not sent to “${nameOf(conversation)}”, where the text is kept: ${error.message}`);
+    };
+    const timers = { set: (act, ms) => setTimeout(act, ms), clear: (handle) => clearTimeout(handle) };
+    return new Outbox({ send: (text, key) => api.send(id, text, key), refused, timers });
 }
 
 /** The conversation is no more. */
@@ -240,7 +252,7 @@ function route() {
 
 window.addEventListener('hashchange', route);
 window.addEventListener('beforeunload', (event) => {
-    if (drafts.hasAnyEdits) event.preventDefault();
+    if (drafts.hasAnyEdits || drafts.hasAnyUnsent) event.preventDefault();
 });
 
 // The fragment names the open conversation: the link must not become one.

@@ -8,12 +8,16 @@ import { chooseTransport } from './transport.mjs';
 import { TranscriptView, h } from './view.mjs';
 
 const REFETCH_MS = 200; // after an event that changes the conversation
+// Why a message waits, by its state.
+const WAITS = { server: 'Waits for the server.', turn: 'Waits until the turn before it is done.' };
 const ESCAPE_MS = 2500; // between the two Esc that stop a turn
 
 export class Chat {
     #api;
     #id;
     #drafts;
+    #outbox;
+    #bubbles = new Map(); // message of the outbox -> what shows it
     #at;
     #on;
     #conversation = null;
@@ -22,26 +26,25 @@ export class Chat {
     #gauges;
     #follower = null;
     #transport = 'sse';
-    #sending = false;
     #busy = false;
     #escapeAt = -Infinity;
     #hint = null;
     #refetch = null;
     #listeners = new AbortController();
 
-    /**
-     * `drafts`: Drafts. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset(), unsent(error)}; of
-     * these `unsent` alone is also called after destroy(): a message failed, and its text is among the drafts.
-     */
-    constructor(api, conversation, drafts, at, on) {
+    /** `drafts`: Drafts. `outbox`: Outbox. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset()}. */
+    constructor(api, conversation, drafts, outbox, at, on) {
         this.#api = api;
         this.#id = conversation.id;
         this.#drafts = drafts;
+        this.#outbox = outbox;
         this.#at = at;
         this.#on = on;
         at.chat.hidden = false;
         this.showUnsent(null);
         this.#makeView(conversation);
+        outbox.on = (item) => this.#showWaiting(item);
+        outbox.isOpen = () => this.#isTurnOpen;
         this.#gauges = new Gauges(at.usage, () => api.usage(conversation.sandboxId), this.#listeners.signal);
         this.update(conversation);
         this.#listen();
@@ -69,6 +72,9 @@ export class Chat {
     destroy() {
         this.#listeners.abort();
         this.#follower.stop();
+        this.#outbox.on = () => {};
+        this.#outbox.isOpen = () => false;
+        this.#outbox.hurry();
         this.#view.destroy();
         clearTimeout(this.#refetch);
         this.#endHint();
@@ -80,11 +86,18 @@ export class Chat {
         return this.#listeners.signal.aborted;
     }
 
+    get #isTurnOpen() {
+        // A long log may still be on its way.
+        return this.#transcript.openTurn !== null || this.#conversation.openTurn !== null;
+    }
+
     #makeView(conversation) {
-        const { log, turns, folded, latest } = this.#at;
+        const { log, turns, waiting, folded, latest } = this.#at;
         const onStuck = (stuck) => (latest.hidden = stuck);
         const terminal = conversation.agent === 'shell';
-        this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
+        this.#view = new TranscriptView({ scroller: log, root: turns, waiting, folded, terminal, onStuck });
+        this.#bubbles.clear();
+        for (const item of this.#outbox.items) this.#showWaiting(item);
     }
 
     #listen() {
@@ -124,12 +137,9 @@ export class Chat {
     #reset() {
         this.#on.reset();
         this.#refetchSoon();
-        const { log, turns, folded } = this.#at;
         this.#view.destroy();
         this.#transcript = new Transcript();
-        const onStuck = (stuck) => (this.#at.latest.hidden = stuck);
-        const terminal = this.#conversation.agent === 'shell';
-        this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
+        this.#makeView(this.#conversation);
     }
 
     #event(event) {
@@ -150,13 +160,16 @@ export class Chat {
 
     #connection(state) {
         const { text, tone } = connectionOf(state, this.#transport);
-        const { connection } = this.#at;
+        const { connection, chat } = this.#at;
         connection.textContent = text;
         connection.className = `badge connection dot ${tone}`;
         connection.dataset.state = state.name;
         if (state.name === 'stopped' && !isAboutKey(state.code)) this.#on.gone(this.#id, state);
+        chat.dataset.connection = state.name;
+        if (state.name !== 'live') return;
         // It may have changed while no stream was open.
-        if (state.name === 'live') this.#refetchSoon();
+        this.#refetchSoon();
+        this.#outbox.hurry();
     }
 
     #refetchSoon() {
@@ -199,10 +212,9 @@ export class Chat {
 
     #buttons() {
         const { send, stop, freeze, pause, message } = this.#at;
-        // A long log may still be on its way.
-        const isOpen = this.#transcript.openTurn !== null || this.#conversation.openTurn !== null;
-        const may = actionsOf(this.#conversation, isOpen);
-        send.disabled = !may.send || this.#sending;
+        const may = actionsOf(this.#conversation, this.#isTurnOpen);
+        send.disabled = !may.send;
+        if (!this.#isTurnOpen) this.#outbox.hurry();
         stop.hidden = !may.stop;
         freeze.hidden = !may.freeze;
         freeze.disabled = this.#busy;
@@ -225,27 +237,33 @@ export class Chat {
         this.#fail(error);
     }
 
-    async #send() {
+    #send() {
         const { message, send } = this.#at;
         const text = message.value;
         if (text.trim() === '' || send.disabled) return;
-        this.#sending = true;
-        this.#buttons();
         this.#drafts.setMessage(this.#id, '');
         this.showUnsent(null);
-        const asked = this.#view.ask(text);
-        try {
-            const { turn } = await this.#api.send(this.#id, text);
-            asked.settle(turn);
-        } catch (error) {
-            asked.remove();
-            this.#drafts.giveBack(this.#id, text);
-            this.#on.unsent(error);
-        }
-        if (this.#isDestroyed) return;
-        this.#sending = false;
-        this.#buttons();
+        this.#outbox.add(text);
+    }
+
+    // A message in each of its states, until the log has it.
+    #showWaiting(item) {
+        if (!this.#bubbles.has(item)) this.#bubbles.set(item, this.#view.ask(item.text));
+        const bubble = this.#bubbles.get(item);
+        bubble.say(WAITS[item.state] ?? '', () => this.#takeBack(item));
+        if (item.state !== 'accepted' && item.state !== 'gone') return;
+        this.#bubbles.delete(item);
+        if (item.state === 'gone') return bubble.remove();
+        bubble.settle(item.turn);
         this.#refetchSoon();
+    }
+
+    #takeBack(item) {
+        const text = this.#outbox.take(item);
+        if (text === null) return;
+        this.#drafts.giveBack(this.#id, text);
+        this.showUnsent(null);
+        this.#at.message.focus();
     }
 
     async #interrupt() {

@@ -68,9 +68,9 @@ export function limitsOf(limits) {
 /** The actions that the composer and the buttons allow. */
 export function actionsOf(conversation, turnOpen) {
     const { status } = conversation;
-    const over = status === 'ended';
     return {
-        send: !over && status !== 'starting' && !turnOpen,
+        // What is sent during a turn waits for its end.
+        send: status !== 'ended',
         stop: turnOpen,
         pause: status === 'active',
         freeze: status === 'active' && !turnOpen,

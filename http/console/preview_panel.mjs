@@ -1,7 +1,7 @@
 // The page that the sandbox serves, in a frame beside the chat. The frame is another origin: nothing here can look into
 // it, so it cannot be known whether its dev server renews the page by itself. Reloading with each change of a file is a
 // choice, and off at first: it would cost a page with hot reload its state.
-import { h, options } from './view.mjs';
+import { button, options } from './view.mjs';
 import { Ports, portsWith, previewUrl } from './ports.mjs';
 
 const SETTLE_MS = 250; // a log that is replayed opens and closes ports at once
@@ -178,12 +178,7 @@ export class PreviewPanel {
         if (isShown) previewOpen.href = this.#url;
         else previewOpen.removeAttribute('href');
         const offers = [];
-        const offer = (port, act) => {
-            const button = h('button', '', `Show port ${port}`);
-            button.type = 'button';
-            button.addEventListener('click', act, { signal: this.#abort.signal });
-            offers.push(button);
-        };
+        const offer = (port, act) => offers.push(button(`Show port ${port}`, act, { signal: this.#abort.signal }));
         if (!this.#abort.signal.aborted) {
             if (!isShown) for (const [port] of shown) offer(port, () => this.#show(port));
             if (portsWith(this.#conversation, 1) !== null) for (const port of this.#ports.hidden) offer(port, () => this.#list(port));

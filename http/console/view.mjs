@@ -19,6 +19,13 @@ export function h(tag, classes = '', text = '') {
     return element;
 }
 
+export function button(text, act, options = {}) {
+    const element = h('button', '', text);
+    element.type = 'button';
+    element.addEventListener('click', act, options);
+    return element;
+}
+
 /** The options of a select, of [value, text] each. */
 export function options(all, chosen) {
     return all.map(([value, text]) => {
@@ -143,6 +150,7 @@ class Pieces {
 export class TranscriptView {
     #scroller;
     #root;
+    #waiting;
     #folded;
     #onScroll;
     #resizes;
@@ -150,7 +158,7 @@ export class TranscriptView {
     #queue = [];
     #queued = 0;
     #scheduled = false;
-    #waiting = [];
+    #drains = [];
     #pieces = new Pieces();
     #turns = new Map(); // name -> {element, answer, outcome, complete, tools}
     #asked = new Map(); // turn, or the element itself while the turn has no name -> element
@@ -158,13 +166,18 @@ export class TranscriptView {
     #stuck = true; // to the end
     #dead = false;
 
-    /** `terminal`: text is the output of commands. `onStuck(bool)` tells whether the end is in view. */
-    constructor({ scroller, root, folded, terminal, onStuck }) {
+    /**
+     * `waiting`: below the log, for what is not in it yet. `terminal`: text is the output of commands. `onStuck(bool)` tells whether
+     * the end is in view.
+     */
+    constructor({ scroller, root, waiting, folded, terminal, onStuck }) {
         this.#scroller = scroller;
         this.#root = root;
+        this.#waiting = waiting;
         this.#folded = folded;
         this.#terminal = terminal;
         root.replaceChildren();
+        waiting.replaceChildren();
         root.className = terminal ? 'terminal' : 'prose';
         folded.hidden = true;
         let before = 0;
@@ -182,6 +195,7 @@ export class TranscriptView {
         });
         this.#resizes.observe(scroller);
         this.#resizes.observe(root);
+        this.#resizes.observe(waiting);
         onStuck(true);
     }
 
@@ -209,7 +223,7 @@ export class TranscriptView {
     /** Resolves when more may be pushed. */
     drained() {
         if (this.#queued < MAX_QUEUED || this.#dead) return Promise.resolve();
-        return new Promise((done) => this.#waiting.push(done));
+        return new Promise((done) => this.#drains.push(done));
     }
 
     toEnd() {
@@ -217,15 +231,22 @@ export class TranscriptView {
         this.#scroller.scrollTop = this.#scroller.scrollHeight;
     }
 
-    /** Shows what was asked until the log has it. Returns {settle(turn), remove()}. */
+    /**
+     * Shows what was asked until the log has it. Gives {say(text, takeBack), settle(turn), remove()}; `say` tells below it why it waits,
+     * with a button that calls takeBack.
+     */
     ask(text) {
         const element = h('article', 'turn');
         const prompt = this.#prompt(text);
         prompt.classList.add('sending');
-        element.append(prompt);
-        this.#root.append(element);
+        const why = h('p', 'hint');
+        element.append(prompt, why);
+        this.#waiting.append(element);
         this.toEnd();
         return {
+            say(words, takeBack) {
+                why.replaceChildren(...(words === '' ? [] : [words, ' ', button('Take back', takeBack)]));
+            },
             settle: (turn) => (this.#turns.has(turn) ? element.remove() : this.#asked.set(turn, element)),
             remove: () => element.remove(),
         };
@@ -284,7 +305,7 @@ export class TranscriptView {
     }
 
     #release() {
-        for (const done of this.#waiting.splice(0)) done();
+        for (const done of this.#drains.splice(0)) done();
     }
 
     #turn(name) {

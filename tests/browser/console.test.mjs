@@ -241,6 +241,30 @@ test('events come by WebSocket where the server has tokens, and otherwise where 
     assert.equal(await output(page), 'over a WebSocket');
 });
 
+test('a message to a server that is away waits, and is sent once when the server is back', async () => {
+    const own = await startServer();
+    try {
+        const page = await newPage(context);
+        pages.push({ page, origin: own.address });
+        await signIn(page, own);
+        await createConversation(page, 'Away');
+        await own.kill();
+        await page.waitForSelector('#connection:not([data-state=live])');
+        await send(page, 'echo once >> file; cat file');
+        await send(page, 'echo twice >> file; cat file');
+        await page.locator('#waiting .turn').filter({ hasText: 'Waits for the server.' }).waitFor();
+        await screenshot(page, 'waits-for-server');
+        assert.equal(await page.inputValue('#message'), '');
+        assert.equal(await page.isHidden('#send-error'), true);
+        await own.startAgain();
+        await turnsDone(page, 2);
+        assert.equal(await output(page), 'once\ntwice\n');
+        assert.deepEqual(await page.$$eval('.prompt', (all) => all.map((prompt) => prompt.textContent)), ['echo once >> file; cat file', 'echo twice >> file; cat file']);
+    } finally {
+        await own.stop();
+    }
+});
+
 test('two tabs see the same', async () => {
     const first = await open();
     await createConversation(first);
@@ -261,9 +285,19 @@ test('a turn is stopped by the button, and by Esc pressed twice', async () => {
     await send(page, 'echo begun; sleep 1000');
     await page.waitForSelector('#stop:not([hidden])');
     await page.waitForFunction(() => document.getElementById('turns').textContent.includes('begun\n'));
-    assert.equal(await page.isDisabled('#send'), true);
+    // What is sent meanwhile waits, can be taken back, and is sent after it.
+    await send(page, 'echo not yet');
+    await page.locator('#waiting .turn').filter({ hasText: 'Waits until the turn' }).waitFor();
+    await screenshot(page, 'waits-for-turn');
+    await page.click('#waiting button');
+    assert.equal(await page.locator('#waiting .turn').count(), 0);
+    assert.equal(await page.inputValue('#message'), 'echo not yet');
+    await page.press('#message', 'Enter');
+    await page.locator('#waiting .turn').filter({ hasText: 'Waits until the turn' }).waitFor();
     await page.click('#stop');
-    await turnsDone(page, 1);
+    await turnsDone(page, 2);
+    assert.equal(await output(page), 'not yet\n');
+    assert.equal(await page.locator('#waiting .turn').count(), 0);
     assert.equal(await page.isHidden('#stop'), true);
     await send(page, 'echo again; sleep 1000');
     await page.waitForFunction(() => document.getElementById('turns').textContent.includes('again\n'));
@@ -271,9 +305,9 @@ test('a turn is stopped by the button, and by Esc pressed twice', async () => {
     assert.match(await page.textContent('#keys'), /Esc again/);
     assert.equal(await page.isVisible('#stop'), true);
     await page.press('#message', 'Escape');
-    await turnsDone(page, 2);
-    await send(page, 'echo still there');
     await turnsDone(page, 3);
+    await send(page, 'echo still there');
+    await turnsDone(page, 4);
     assert.equal(await output(page), 'still there\n');
 });
 

@@ -49,7 +49,7 @@ test('the state tells its reason', () => {
 
 test('only what the state allows can be done', () => {
     assert.deepEqual(actionsOf({ status: 'active' }, false), { send: true, stop: false, pause: true, freeze: true, resume: false });
-    assert.deepEqual(actionsOf({ status: 'active' }, true), { send: false, stop: true, pause: true, freeze: false, resume: false });
+    assert.deepEqual(actionsOf({ status: 'active' }, true), { send: true, stop: true, pause: true, freeze: false, resume: false });
     assert.equal(actionsOf({ status: 'paused' }, false).send, true);
     assert.equal(actionsOf({ status: 'ended' }, false).send, false);
 });
