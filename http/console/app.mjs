@@ -23,7 +23,7 @@ for (const [name, id] of Object.entries({
     app: 'app', signIn: 'sign-in', keyForm: 'key-form', key: 'key', keyError: 'key-error', list: 'list', empty: 'list-empty',
     more: 'more', server: 'server', welcome: 'welcome', chat: 'chat', title: 'title', status: 'status', connection: 'connection',
     freeze: 'freeze', pause: 'pause', usage: 'usage', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
-    folded: 'folded', waiting: 'waiting', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
+    folded: 'folded', waiting: 'waiting', starters: 'starters', loading: 'loading', opening: 'opening', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
     sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
     createAgent: 'create-agent', createNetwork: 'create-network', createEgress: 'create-egress', createHint: 'create-hint', createError: 'create-error',
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
@@ -85,6 +85,7 @@ function askForKey(error = null) {
     list = null;
     api = null;
     at.app.hidden = true;
+    at.loading.hidden = true;
     at.signIn.hidden = false;
     document.title = 'Atoll';
     show(at.keyError, error);
@@ -119,6 +120,7 @@ async function signIn(key) {
     system = answer;
     api = trying;
     at.signIn.hidden = true;
+    at.loading.hidden = true;
     at.app.hidden = false;
     list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more }, (id) => drafts.hasEdits(id));
     list.refresh();
@@ -161,6 +163,7 @@ function close() {
     chat = null;
     at.app.classList.remove('open');
     at.welcome.hidden = false;
+    at.opening.hidden = true;
     document.title = 'Atoll';
     list?.select(null);
 }
@@ -168,17 +171,20 @@ function close() {
 async function open(id) {
     close();
     const attempt = opening;
+    at.welcome.hidden = true;
+    at.opening.hidden = false;
     let conversation;
     try {
         conversation = await api.get(id);
     } catch (error) {
         if (attempt !== opening || api === null) return;
+        close();
         history.replaceState(null, '', location.pathname);
         if (error.status === 404) return lose(id, 'There is no such conversation.');
         return tell(error.message);
     }
     if (attempt !== opening) return;
-    at.welcome.hidden = true;
+    at.opening.hidden = true;
     at.app.classList.add('open');
     list.select(id);
     preview = new PreviewPanel(api, conversation, at, { tell, resume: () => chat?.resume() });
@@ -267,7 +273,7 @@ byId('skip').addEventListener('click', (event) => {
 for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog, at.networkDialog])
     dialog.querySelector('button[value=cancel]').addEventListener('click', () => dialog.close());
 
-byId('new').addEventListener('click', () => {
+function showCreate() {
     ++creating;
     at.createAgent.replaceChildren(...options(system.agents.map((agent) => [agent, agent]), system.defaultAgent));
     createFields.show('none', system);
@@ -276,7 +282,8 @@ byId('new').addEventListener('click', () => {
     show(at.createError, null);
     at.createName.value = '';
     at.createDialog.showModal();
-});
+}
+for (const id of ['new', 'new-here']) byId(id).addEventListener('click', showCreate);
 
 at.createForm.addEventListener('submit', async (event) => {
     event.preventDefault();

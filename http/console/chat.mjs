@@ -3,9 +3,10 @@
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
 import { actionsOf, connectionOf, enforcementOf, limitsOf, nameOf, statusOf } from './labels.mjs';
+import { startersOf } from './starters.mjs';
 import { Transcript } from './transcript.mjs';
 import { chooseTransport } from './transport.mjs';
-import { TranscriptView, h } from './view.mjs';
+import { TranscriptView, button, h } from './view.mjs';
 
 const REFETCH_MS = 200; // after an event that changes the conversation
 // Why a message waits, by its state.
@@ -27,6 +28,7 @@ export class Chat {
     #follower = null;
     #transport = 'sse';
     #busy = false;
+    #wasAsked = false; // the log may not have it yet
     #escapeAt = -Infinity;
     #hint = null;
     #refetch = null;
@@ -42,6 +44,9 @@ export class Chat {
         this.#on = on;
         at.chat.hidden = false;
         this.showUnsent(null);
+        at.starters.hidden = true;
+        at.starters.replaceChildren();
+        this.#conversation = conversation;
         this.#makeView(conversation);
         outbox.on = (item) => this.#showWaiting(item);
         outbox.isOpen = () => this.#isTurnOpen;
@@ -135,6 +140,7 @@ export class Chat {
     }
 
     #reset() {
+        this.#at.starters.hidden = true;
         this.#on.reset();
         this.#refetchSoon();
         this.#view.destroy();
@@ -156,6 +162,21 @@ export class Chat {
             }
         }
         if (before !== this.#transcript.openTurn) this.#buttons();
+        this.#offerStarters();
+    }
+
+    // Only once the log was read to its end is it known that nothing was asked.
+    #offerStarters() {
+        const { starters, message } = this.#at;
+        const isRead = this.#follower !== null && this.#follower.last >= this.#conversation.lastSeq;
+        const isEmpty = isRead && this.#conversation.firstSeq <= 1 && this.#transcript.isEmpty && this.#outbox.items.length === 0 && !this.#wasAsked;
+        starters.hidden = !isEmpty || this.#conversation.status === 'ended';
+        if (!isEmpty || starters.childElementCount > 0) return;
+        const ask = (text) => () => {
+            this.#outbox.add(text);
+            if (matchMedia('(hover: hover)').matches) message.focus({ preventScroll: true });
+        };
+        starters.replaceChildren(...startersOf(this.#conversation).map(({ label, text }) => button(label, ask(text))));
     }
 
     #connection(state) {
@@ -250,9 +271,12 @@ export class Chat {
     #showWaiting(item) {
         if (!this.#bubbles.has(item)) this.#bubbles.set(item, this.#view.ask(item.text));
         const bubble = this.#bubbles.get(item);
+        this.#offerStarters();
         bubble.say(WAITS[item.state] ?? '', () => this.#takeBack(item));
         if (item.state !== 'accepted' && item.state !== 'gone') return;
         this.#bubbles.delete(item);
+        this.#wasAsked ||= item.state === 'accepted';
+        this.#offerStarters();
         if (item.state === 'gone') return bubble.remove();
         bubble.settle(item.turn);
         this.#refetchSoon();

@@ -11,6 +11,7 @@ export class ConversationList {
     #pages = 1;
     #next = null;
     #items = [];
+    #isLoaded = false;
     #current = null;
     #hasEdits;
     #timer = null;
@@ -21,6 +22,7 @@ export class ConversationList {
         this.#api = api;
         this.#at = at;
         this.#hasEdits = hasEdits;
+        this.#render();
         at.more.onclick = () => {
             ++this.#pages;
             this.refresh();
@@ -57,6 +59,7 @@ export class ConversationList {
             if (next === undefined) break;
         }
         this.#items = items;
+        this.#isLoaded = true;
         this.#next = next ?? null;
         this.#render();
     }
@@ -104,6 +107,7 @@ export class ConversationList {
         list.replaceChildren(...entries);
         if (focused !== undefined) for (const link of list.querySelectorAll('a')) if (link.dataset.id === focused) link.focus();
         empty.hidden = this.#items.length > 0;
+        empty.textContent = this.#isLoaded ? 'No conversations yet.' : 'Loading…';
         more.hidden = this.#next === null;
     }
 }

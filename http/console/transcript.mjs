@@ -122,6 +122,11 @@ export class Transcript {
     #last = 0;
     #incident = new Incident();
 
+    /** No turn was seen. */
+    get isEmpty() {
+        return this.#turns.size === 0;
+    }
+
     /** The turn that has begun and not ended, or null. */
     get openTurn() {
         return this.#open;

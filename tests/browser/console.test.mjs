@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { promisify } from 'node:util';
 
-import { createConversation, newPage, output, screenshot, send, signIn, startBrowser, startProxy, startServer, turnsDone } from './lab.mjs';
+import { createConversation, hold, newPage, output, screenshot, send, signIn, startBrowser, startProxy, startServer, turnsDone } from './lab.mjs';
 
 let server;
 let browser;
@@ -263,6 +263,25 @@ test('a message to a server that is away waits, and is sent once when the server
     } finally {
         await own.stop();
     }
+});
+
+test('until the server has answered nothing is said to be missing, and an empty conversation offers a beginning', async () => {
+    const page = await open();
+    await createConversation(page, 'Empty');
+    const held = await hold(page, 'GET', /^\/v1\/conversations$/);
+    await page.reload();
+    await held.asked;
+    assert.equal(await page.textContent('#list-empty'), 'Loading…');
+    await held.answer();
+    await page.waitForSelector('#list-empty', { state: 'hidden' });
+    await page.waitForSelector('#starters:not([hidden])');
+    await page.click('#starters button:has-text("Show where I am")');
+    await turnsDone(page, 1);
+    assert.match(await output(page), /^\/workspace\n/);
+    assert.equal(await page.isHidden('#starters'), true);
+    await page.reload();
+    await turnsDone(page, 1);
+    assert.equal(await page.isHidden('#starters'), true);
 });
 
 test('two tabs see the same', async () => {

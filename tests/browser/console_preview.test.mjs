@@ -82,6 +82,22 @@ for (const [form, flags] of Object.entries(FORMS)) {
     });
 }
 
+test('an empty conversation offers to serve a page, which opens beside the chat', { skip }, async () => {
+    const server = await startServer({ flags: FORMS.names });
+    const browser = await startBrowser();
+    try {
+        const site = await previewApi(server).conversation();
+        const page = await newPage(await browser.newContext());
+        await page.goto(`http://${server.address}/#key=${encodeURIComponent(server.key)}&c=${site.conversation}`);
+        await page.click('#starters button:has-text("Serve a page")');
+        await page.frameLocator('#preview-frame iframe').locator('h1').filter({ hasText: 'Hello from the sandbox' }).waitFor();
+        assert.deepEqual(page.seen.errors, []);
+    } finally {
+        await browser.close();
+        await server.stop();
+    }
+});
+
 test('a port that is listed while another conversation is open leaves the preview of that one', { skip }, async () => {
     const server = await startServer({ flags: FORMS.names });
     const browser = await startBrowser();
