@@ -68,6 +68,10 @@ export class Api {
     get(id) {
         return this.json('GET', pathOf(id));
     }
+    /** One page of its log: {events, next}. */
+    events(id, after, limit, signal) {
+        return this.json('GET', `${pathOf(id)}/events?after=${after}&limit=${limit}`, { headers: { Accept: 'application/json' }, signal });
+    }
     patch(id, change) {
         return this.json('PATCH', pathOf(id), { body: change });
     }

@@ -4,8 +4,9 @@ import { Api, ApiError } from './api.mjs';
 import { ask } from './ask.mjs';
 import { Chat } from './chat.mjs';
 import { Drafts } from './drafts.mjs';
-import { enforcementOf, nameOf } from './labels.mjs';
+import { enforcementOf, nameOf, serverLineOf } from './labels.mjs';
 import { ConversationList } from './list.mjs';
+import { Menu } from './menu.mjs';
 import { networkOf } from './network.mjs';
 import { NetworkFields } from './network_fields.mjs';
 import { NetworkPanel } from './network_panel.mjs';
@@ -37,7 +38,8 @@ for (const id of [
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
     'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem',
-    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close',
+    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close', 'preview-tab',
+    'actions', 'own-actions', 'menu', 'menu-button', 'rename', 'copy-curl', 'copy-id', 'save-transcript',
 ])
     at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
 at.keys.dataset.text = at.keys.textContent;
@@ -52,6 +54,7 @@ let chat = null;
 let workbench = null;
 let preview = null;
 let network = null;
+let menu = null;
 let opening = 0;
 let signing = 0;
 let creating = 0;
@@ -124,7 +127,9 @@ async function signIn(key) {
     at.app.hidden = false;
     list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more }, (id) => drafts.hasEdits(id));
     list.refresh();
-    at.server.textContent = `Atoll ${system.version}`;
+    const { text, detail } = serverLineOf(system);
+    at.server.textContent = text;
+    at.server.title = detail;
     route();
 }
 
@@ -159,6 +164,9 @@ function close() {
     preview = null;
     network?.destroy();
     network = null;
+    menu?.destroy();
+    menu = null;
+    at.menu.hidePopover();
     chat?.destroy();
     chat = null;
     at.app.classList.remove('open');
@@ -187,12 +195,22 @@ async function open(id) {
     at.opening.hidden = true;
     at.app.classList.add('open');
     list.select(id);
-    preview = new PreviewPanel(api, conversation, at, { tell, resume: () => chat?.resume() });
+    preview = new PreviewPanel(api, conversation, at, {
+        tell,
+        resume: () => chat?.resume(),
+        closed: () => workbench?.leave('preview'),
+    });
     network = new NetworkPanel(api, conversation, at, {
         show: (shown) => networkFields.show(shown, system),
         fields: () => networkFields,
         changed: (changed) => chat?.update(changed),
         tell,
+    });
+    menu = new Menu(api, conversation, at, {
+        tell,
+        ask: (question) => ask(at, question),
+        changed: (changed) => chat?.id === changed.id && chat.update(changed),
+        lastAsked: () => chat?.lastAsked ?? null,
     });
     const outbox = drafts.outbox(id, () => makeOutbox(conversation));
     chat = new Chat(api, conversation, drafts, outbox, at, {
@@ -213,6 +231,7 @@ async function open(id) {
             workbench?.update(changed);
             preview?.update(changed);
             network?.update(changed);
+            menu?.update(changed);
         },
         gone: (gone, state) => lose(gone, harmless(state.detail) || 'The conversation is gone.'),
     });
@@ -268,6 +287,18 @@ byId('skip').addEventListener('click', (event) => {
     at.message.focus();
 });
 
+// --- the menu of the open conversation
+
+const narrow = matchMedia('(max-width: 46rem)');
+// On a phone all actions are in the menu.
+const placeActions = () => {
+    if (narrow.matches) at.menu.append(at.ownActions);
+    else at.actions.prepend(at.ownActions);
+};
+narrow.addEventListener('change', placeActions);
+placeActions();
+at.menu.addEventListener('click', (event) => event.target.closest('button') !== null && at.menu.hidePopover());
+
 // --- dialogs
 
 for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog, at.networkDialog])
@@ -313,6 +344,7 @@ at.createForm.addEventListener('submit', async (event) => {
 
 byId('delete').addEventListener('click', () => {
     show(at.deleteError, null);
+    byId('delete-title').textContent = `Delete “${at.title.textContent}”?`;
     at.deleteDialog.showModal();
 });
 

@@ -2,6 +2,7 @@
 // place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
+import { History } from './history.mjs';
 import { actionsOf, connectionOf, enforcementOf, limitsOf, nameOf, statusOf } from './labels.mjs';
 import { startersOf } from './starters.mjs';
 import { Transcript } from './transcript.mjs';
@@ -31,6 +32,7 @@ export class Chat {
     #wasAsked = false; // the log may not have it yet
     #escapeAt = -Infinity;
     #hint = null;
+    #history = new History();
     #refetch = null;
     #listeners = new AbortController();
 
@@ -74,6 +76,10 @@ export class Chat {
         return this.#id;
     }
 
+    get lastAsked() {
+        return this.#history.last;
+    }
+
     destroy() {
         this.#listeners.abort();
         this.#follower.stop();
@@ -114,12 +120,14 @@ export class Chat {
             this.#send();
         });
         on(message, 'keydown', (event) => {
+            if (event.key === 'ArrowUp' || event.key === 'ArrowDown') return this.#recall(event);
             if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
             event.preventDefault();
             this.#send();
         });
         on(message, 'input', () => {
             this.#drafts.setMessage(this.#id, message.value);
+            this.#history.reset();
             this.#fit();
         });
         on(stop, 'click', () => this.#interrupt());
@@ -155,6 +163,7 @@ export class Chat {
         this.#view.push(operations);
         for (const operation of operations) {
             if (operation.op === 'changed') this.#refetchSoon();
+            if (operation.op === 'question') this.#history.add(operation.text);
             if (operation.op === 'end' && event.seq > this.#conversation.lastSeq) this.#on.say(operation.failed ? 'The turn failed.' : 'The turn is done.');
             if (operation.op === 'end') {
                 if (this.#conversation.openTurn?.turn === operation.turn) this.#conversation.openTurn = null;
@@ -235,7 +244,6 @@ export class Chat {
         const { send, stop, freeze, pause, message } = this.#at;
         const may = actionsOf(this.#conversation, this.#isTurnOpen);
         send.disabled = !may.send;
-        if (!this.#isTurnOpen) this.#outbox.hurry();
         stop.hidden = !may.stop;
         freeze.hidden = !may.freeze;
         freeze.disabled = this.#busy;
@@ -243,6 +251,9 @@ export class Chat {
         pause.dataset.act = may.resume ? 'resume' : 'pause';
         pause.disabled = this.#busy || !(may.pause || may.resume);
         message.placeholder = this.#conversation.agent === 'shell' ? 'A command' : 'Message';
+        if (this.#isTurnOpen) return;
+        this.#endHint();
+        this.#outbox.hurry();
     }
 
     #fail(error) {
@@ -265,6 +276,21 @@ export class Chat {
         this.#drafts.setMessage(this.#id, '');
         this.showUnsent(null);
         this.#outbox.add(text);
+    }
+
+    // The arrow keys bring back what was asked before, where the caret cannot go further.
+    #recall(event) {
+        const { message } = this.#at;
+        const { value, selectionStart, selectionEnd } = message;
+        const isUp = event.key === 'ArrowUp';
+        const beyond = isUp ? value.slice(0, selectionStart) : value.slice(selectionEnd);
+        if (event.shiftKey || event.isComposing || beyond.includes('\n')) return;
+        const text = isUp ? this.#history.older(value) : this.#history.newer();
+        if (text === null) return;
+        event.preventDefault();
+        message.value = text;
+        this.#drafts.setMessage(this.#id, text);
+        this.#fit();
     }
 
     // A message in each of its states, until the log has it.

@@ -21,7 +21,7 @@ export class PreviewPanel {
     #reloading = null;
     #abort = new AbortController();
 
-    /** `on`: {tell(text), resume()}. */
+    /** `on`: {tell(text), resume(), closed()}. */
     constructor(api, conversation, at, on) {
         this.#api = api;
         this.#conversation = conversation;
@@ -162,10 +162,11 @@ export class PreviewPanel {
     }
 
     #render() {
-        const { preview, previewPort, previewOpen, previewOffer, previewFrame, veil, veilText, veilResume, chat } = this.#at;
+        const { preview, previewPort, previewOpen, previewOffer, previewFrame, veil, veilText, veilResume, previewTab, chat } = this.#at;
         const shown = this.#ports.shown;
         const isShown = this.#port !== null;
-        preview.hidden = !isShown;
+        if (!isShown && !preview.hidden) this.#on.closed();
+        preview.hidden = previewTab.hidden = !isShown;
         chat.classList.toggle('with-preview', isShown);
         const closed = isShown ? this.#ports.closedBy(this.#port) : null;
         this.#isVeiled = closed !== null;

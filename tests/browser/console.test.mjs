@@ -1,7 +1,7 @@
 // The console as people use it: a real browser against a real server with real sandboxes.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readdirSync, renameSync, rmSync } from 'node:fs';
+import { readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -284,6 +284,43 @@ test('until the server has answered nothing is said to be missing, and an empty 
     assert.equal(await page.isHidden('#starters'), true);
 });
 
+test('a conversation is renamed, taken along as a command and as a transcript, and asked again by the arrow key', async () => {
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await open();
+    await createConversation(page, 'Old name');
+    await send(page, 'echo one');
+    await turnsDone(page, 1);
+    await send(page, "echo it's two'");
+    await turnsDone(page, 2);
+    const choose = async (id) => {
+        await page.click('#menu-button');
+        await page.click(`#${id}`);
+    };
+    await choose('rename');
+    await page.fill('#ask-name', 'New name');
+    await page.press('#ask-name', 'Enter');
+    await page.waitForFunction(() => document.getElementById('title').textContent === 'New name');
+    await page.locator('#list [aria-current]').filter({ hasText: 'New name' }).waitFor();
+    await choose('copy-curl');
+    await page.locator('#notice').filter({ hasText: 'copied' }).waitFor();
+    const command = await page.evaluate(() => navigator.clipboard.readText());
+    assert.ok(command.includes(`http://${server.address}/v1/conversations/`) && !command.includes(server.key), command);
+    const [download] = await Promise.all([page.waitForEvent('download'), choose('save-transcript')]);
+    assert.equal(download.suggestedFilename(), 'New-name.md');
+    assert.match(readFileSync(await download.path(), 'utf8'), /^# New name[^]*echo one[^]*one\n[^]*exit 0/);
+
+    await page.fill('#message', 'typed');
+    await page.press('#message', 'ArrowUp');
+    assert.equal(await page.inputValue('#message'), "echo it's two'");
+    await page.press('#message', 'ArrowUp');
+    assert.equal(await page.inputValue('#message'), 'echo one');
+    await page.press('#message', 'ArrowDown');
+    await page.press('#message', 'ArrowDown');
+    assert.equal(await page.inputValue('#message'), 'typed');
+    await page.click('#delete');
+    assert.equal(await page.textContent('#delete-title'), 'Delete “New name”?');
+});
+
 test('two tabs see the same', async () => {
     const first = await open();
     await createConversation(first);
@@ -451,10 +488,13 @@ test('what this host does not enforce is a warning', async () => {
         const headers = { Authorization: `Bearer ${sessionStorage.getItem('atoll.key')}` };
         return (await (await fetch('/v1/system', { headers })).json()).notEnforced;
     });
-    const missing = Object.keys(enforcement);
-    const summary = await page.textContent('#facts-summary');
-    for (const name of missing) assert.ok(summary.includes(name), `${name} is missing in: ${summary}`);
-    if (missing.length > 0) assert.equal(await page.getAttribute('#facts', 'data-tone'), 'warn');
+    // It holds for all sandboxes: it is said once, in the line of the server, and among the facts.
+    const line = (await page.textContent('#server')).toLowerCase();
+    const facts = await page.$$eval('#facts-list dd.warn', (all) => all.map((fact) => fact.previousElementSibling.textContent));
+    for (const name of Object.keys(enforcement)) {
+        assert.ok(line.includes(name.toLowerCase()), `${name} is missing in: ${line}`);
+        assert.ok(facts.includes(name), `${name} is missing in: ${facts}`);
+    }
 });
 
 // The content of a gauge: its words, the share of the limit, the corners of its graph.
@@ -471,6 +511,10 @@ const shareAbove = (page, name, least) =>
 test('what the sandbox uses is shown as it takes it, and asked for only while the page is seen', async () => {
     const page = await open();
     await createConversation(page, 'Takes what it can');
+    // Nothing is near its limit: the graphs are among the facts.
+    await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
+    assert.equal(await page.isVisible('#usage'), false);
+    await page.click('#facts summary');
     await page.waitForSelector('#usage:not([hidden])');
     assert.match((await gauge(page, 'memory')).text, /^[\d.]+ [KM]B of 2 GB$/);
     assert.match((await gauge(page, 'processes')).text, /^\d+ of 64$/);
@@ -506,7 +550,7 @@ test('what the sandbox uses is shown as it takes it, and asked for only while th
     await page.click('#pause');
     await page.waitForSelector('#usage[hidden]', { state: 'attached' });
     await page.click('#pause');
-    await page.waitForSelector('#usage:not([hidden])');
+    await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
 });
 
 test('the keyboard is enough, and everything that it reaches has a name', async () => {
@@ -552,6 +596,15 @@ test('the link that skips to the message leads there, from every view, and keeps
     assert.equal(page.url(), address);
 });
 
+// Pairs of what stands in the head of a conversation and covers one another.
+const overlaps = (page) =>
+    page.evaluate(() => {
+        const all = [...document.querySelectorAll('.chat-head :is(button, .badge, h2, a)')].filter((element) => element.checkVisibility() && !element.closest('#menu'));
+        const boxes = all.map((element) => [element.id || element.textContent, element.getBoundingClientRect()]);
+        const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+        return boxes.flatMap(([name, box], index) => boxes.slice(index + 1).filter(([, other]) => meet(box, other)).map(([other]) => `${name} ${other}`));
+    });
+
 for (const [name, options] of [
     ['light', { colorScheme: 'light', viewport: { width: 1180, height: 780 } }],
     ['dark', { colorScheme: 'dark', viewport: { width: 1180, height: 780 } }],
@@ -576,9 +629,16 @@ for (const [name, options] of [
         await turnsDone(page, 1);
         await send(page, 'for i in 1 2 3; do echo line $i; sleep 0.1; done; sleep 1000');
         await page.waitForFunction(() => document.getElementById('turns').textContent.includes('line 3\n'));
-        await page.waitForSelector('#usage:not([hidden])');
+        await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
         await fits();
+        assert.deepEqual(await overlaps(page), []);
         await screenshot(page, name);
+        await page.click('#menu-button');
+        await page.waitForSelector('#menu:popover-open');
+        assert.equal(await page.locator('#menu #pause').count(), name.startsWith('phone') ? 1 : 0);
+        await fits();
+        await screenshot(page, `${name}-menu`);
+        await page.keyboard.press('Escape');
         await page.click('#facts summary');
         await fits();
         await screenshot(page, `${name}-facts`);

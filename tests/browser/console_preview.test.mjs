@@ -98,6 +98,29 @@ test('an empty conversation offers to serve a page, which opens beside the chat'
     }
 });
 
+test('on a phone the preview is a view of its own, and its end leads back to the chat', { skip }, async () => {
+    const server = await startServer({ flags: FORMS.names });
+    const browser = await startBrowser();
+    try {
+        const site = await previewApi(server).conversation();
+        const page = await newPage(await browser.newContext({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }));
+        await page.goto(`http://${server.address}/#key=${encodeURIComponent(server.key)}&c=${site.conversation}`);
+        await page.click('#starters button:has-text("Serve a page")');
+        await page.click('#preview-tab');
+        await page.frameLocator('#preview-frame iframe').locator('h1').filter({ hasText: 'Hello from the sandbox' }).waitFor();
+        assert.equal(await page.isVisible('#message'), false);
+        const { height } = await page.locator('#preview-frame').boundingBox();
+        assert.ok(height > 450, `${height}`);
+        await screenshot(page, 'console-preview-phone');
+        await page.click('#preview-close');
+        assert.equal(await page.isVisible('#message'), true);
+        assert.equal(await page.isVisible('#preview-tab'), false);
+    } finally {
+        await browser.close();
+        await server.stop();
+    }
+});
+
 test('a port that is listed while another conversation is open leaves the preview of that one', { skip }, async () => {
     const server = await startServer({ flags: FORMS.names });
     const browser = await startBrowser();
