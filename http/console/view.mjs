@@ -1,6 +1,7 @@
 // The transcript in the page. Operations (transcript.mjs) are queued and written once a frame, within a time budget;
 // what is kept is bounded, the oldest goes first. Text of agents becomes text nodes and nothing else.
 import { AnsiParser, harmless } from './ansi.mjs';
+import { Line, MAX_CELLS } from './line.mjs';
 
 const FRAME_MS = 10; // of work in one frame
 const SLICE = 16 * 1024; // characters between two looks at the clock
@@ -36,10 +37,16 @@ export function options(all, chosen) {
     });
 }
 
-/** Text that an agent wrote, in pieces: every piece goes to the end. */
+/** Text that an agent wrote, in pieces: every piece goes to the end. The last line can be written over, as on a terminal. */
 class TextBlock {
     #parser = new AnsiParser();
     #piece = null;
+    #tail = []; // runs of the last line
+    #tailSize = 0;
+    #mark = null; // where the last line begins: {piece, node, offset}; null: behind all that is written
+    #isReturned = false; // the next character goes to the beginning of the line
+    #line = null; // Line, while it is written over
+    #shown = null; // the element that shows it
 
     constructor(parent, pieces) {
         this.parent = parent;
@@ -47,7 +54,86 @@ class TextBlock {
     }
 
     append(text) {
-        for (const run of this.#parser.feed(text)) this.#run(run);
+        for (const run of this.#parser.feed(text)) {
+            if (run.act === 'return' && this.#line === null) this.#isReturned = true;
+            else if (run.act !== undefined) this.#move(run.act);
+            else this.#text(run);
+        }
+        this.#draw();
+    }
+
+    #move(act) {
+        if (this.#line === null && act === 'erase-0' && !this.#isReturned) return;
+        if (this.#line === null) this.#rewrite();
+        this.#line.move(act);
+    }
+
+    #text({ text, classes }) {
+        const end = text.indexOf('\n');
+        if (this.#isReturned && end !== 0) this.#rewrite();
+        this.#isReturned = false;
+        if (this.#line !== null) {
+            this.#line.write(end < 0 ? text : text.slice(0, end), classes);
+            if (end < 0 && !this.#line.isFull) return;
+            this.#draw();
+            this.#line = this.#shown = null;
+            this.#forget();
+            if (end < 0) return;
+            text = text.slice(end);
+        }
+        this.#run({ text, classes });
+        this.#remember({ text, classes });
+    }
+
+    // The last line leaves the page and becomes one whose cells can be written over.
+    #rewrite() {
+        const { piece, node, offset } = this.#mark ?? {};
+        const isKnown = piece !== undefined && piece === this.#piece && !piece.dropped && this.#tailSize < MAX_CELLS;
+        if (!isKnown && this.#tailSize > 0) this.#run({ text: '\n', classes: '' });
+        else if (isKnown) {
+            if (node === null) piece.element.replaceChildren();
+            else {
+                node.deleteData(offset, node.length - offset);
+                const top = node.parentNode === piece.element ? node : node.parentNode;
+                while (top.nextSibling !== null) top.nextSibling.remove();
+            }
+        }
+        this.#line = new Line(isKnown ? this.#tail : []);
+        if (this.#isReturned) this.#line.move('return');
+        this.#isReturned = false;
+        if (this.#piece === null || this.#piece.dropped) this.#begin();
+        this.#shown = h('span');
+        this.#piece.element.append(this.#shown);
+        this.#forget();
+    }
+
+    #draw() {
+        if (this.#line === null) return;
+        const before = this.#shown.textContent.length;
+        this.#shown.replaceChildren(...this.#line.runs.map(({ text, classes }) => h('span', classes, text)));
+        const more = Math.max(0, this.#shown.textContent.length - before);
+        this.#piece.size += more;
+        this.pieces.grow(this.#piece, more);
+    }
+
+    #forget() {
+        this.#tail = [];
+        this.#tailSize = 0;
+        this.#mark = null;
+    }
+
+    #remember({ text, classes }) {
+        const at = text.lastIndexOf('\n');
+        const rest = text.slice(at + 1);
+        if (at >= 0) {
+            this.#forget();
+            const last = this.#piece?.element.lastChild ?? null;
+            const node = last === null || last.nodeType === Node.TEXT_NODE ? last : last.firstChild;
+            // A piece that ended with this line is followed by one that begins with the next.
+            if (node !== null) this.#mark = { piece: this.#piece, node, offset: node.length - rest.length };
+        }
+        this.#tailSize += rest.length;
+        if (rest !== '' && this.#tailSize < MAX_CELLS) this.#tail.push({ text: rest, classes });
     }
 
     #run({ text, classes }) {
@@ -96,6 +182,8 @@ class TextBlock {
         const element = h('div', 'chunk');
         this.parent.append(element);
         this.#piece = this.pieces.add(element);
+        // The line that is being written began with it, if it did not begin before.
+        if (this.#tailSize === 0) this.#mark ??= { piece: this.#piece, node: null, offset: 0 };
     }
 }
 
@@ -344,6 +432,7 @@ export class TranscriptView {
             case 'end':
                 return this.#end(turn, operation);
             case 'note':
+                this.#remove(operation.others ?? '');
                 return this.#line(turn, `note ${operation.tone}`, harmless(operation.url ? `${operation.text} ${operation.url}` : operation.text), operation.seq);
             default:
         }
@@ -412,11 +501,19 @@ export class TranscriptView {
         return element;
     }
 
+    // The element of an event.
+    #shown(seq) {
+        return this.#root.querySelector(`[data-seq="${seq}"]`);
+    }
+
+    #remove(seqs) {
+        for (const seq of seqs === '' ? [] : seqs.split(',')) this.#shown(seq)?.remove();
+    }
+
     /** One card in place of the lines of the events that are part of it. */
     #incident(turn, { key, others, title, text, seq }) {
-        const shown = (at) => this.#root.querySelector(`[data-seq="${at}"]`);
-        for (const other of others === '' ? [] : others.split(',')) shown(other)?.remove();
-        const card = shown(key) ?? this.#line(turn, '', '', seq);
+        this.#remove(others);
+        const card = this.#shown(key) ?? this.#line(turn, '', '', seq);
         card.className = 'incident';
         card.replaceChildren(h('b', '', title), document.createTextNode(`\n${harmless(text)}`));
     }

@@ -367,6 +367,23 @@ test('a turn is stopped by the button, and by Esc pressed twice', async () => {
     assert.equal(await output(page), 'still there\n');
 });
 
+test('a line that is written over is one line, however its pieces arrive', async () => {
+    const page = await open();
+    await createConversation(page, 'Progress');
+    await send(page, "printf 'first\\n\\e[32mat 10 %%\\e[0m'; for i in 20 30 100; do sleep 0.1; printf '\\r\\e[Kat %s %%' $i; done; printf '\\nabc\\b\\bX\\nend\\r\\n'");
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'first\nat 100 %\naXc\nend\n');
+    // More than the page keeps in one piece, and a line that is too long to be written over.
+    await send(page, "python3 -c \"import sys\nfor i in range(3000): sys.stdout.write('\\rstep %d of 3000' % i)\nprint(); print('y' * 50000 + '\\rz')\"");
+    await turnsDone(page, 2);
+    const text = await output(page);
+    assert.ok(text.startsWith('step 2999 of 3000\ny'), text.slice(0, 100));
+    assert.ok(text.endsWith('y\nz\n'), text.slice(-20));
+    await page.reload();
+    await turnsDone(page, 2);
+    assert.equal(await output(page), text);
+});
+
 test('hostile output stays text', async () => {
     const page = await open();
     await createConversation(page, 'Hostile');
@@ -467,7 +484,7 @@ test('a conversation is paused, resumed and deleted, each as its badge says', as
         return (await (await fetch('/v1/system', { headers })).json()).warmPause;
     });
     await page.click('#freeze');
-    const paused = warm === 'none' ? 'paused · by you' : 'paused warm · by you';
+    const paused = warm === 'none' ? 'paused · by you' : 'frozen · by you';
     await page.waitForFunction((text) => document.getElementById('status').textContent === text, paused);
     assert.equal(await page.isVisible('#freeze'), false);
     await page.click('#pause');
