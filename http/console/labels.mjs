@@ -22,8 +22,8 @@ export function nameOf(conversation) {
 /** {text, tone} of the state. */
 export function statusOf({ status, statusReason, sandboxStatus }) {
     const reason = statusReason === null ? '' : ` · ${REASONS[statusReason] ?? harmless(statusReason)}`;
-    const warm = status === 'paused' && sandboxStatus === 'frozen' ? ' warm' : '';
-    return { text: `${harmless(status)}${warm}${reason}`, tone: TONES[status] ?? '' };
+    const word = status === 'paused' && sandboxStatus === 'frozen' ? 'frozen' : harmless(status);
+    return { text: `${word}${reason}`, tone: TONES[status] ?? '' };
 }
 
 const WEAK = { network: ['host'], uid: ['shared'], disk: ['check'] };

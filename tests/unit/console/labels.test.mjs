@@ -54,7 +54,7 @@ test('the state tells its reason', () => {
     assert.deepEqual(statusOf({ status: 'paused', statusReason: 'oom' }), { text: 'paused · out of memory', tone: 'warn' });
     assert.deepEqual(statusOf({ status: 'active', statusReason: null }), { text: 'active', tone: 'good' });
     const frozen = { status: 'paused', statusReason: 'idle', sandboxStatus: 'frozen' };
-    assert.deepEqual(statusOf(frozen), { text: 'paused warm · idle', tone: 'warn' });
+    assert.deepEqual(statusOf(frozen), { text: 'frozen · idle', tone: 'warn' });
 });
 
 test('only what the state allows can be done', () => {
