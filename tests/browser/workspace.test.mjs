@@ -488,6 +488,35 @@ test('a shell lives on over a reload and other views, ends, and another one begi
     await page.waitForSelector('#terminal-state[data-state=exited]');
 });
 
+test('a shell that ended with the server says so and offers a new one, whose prompt has the folder and colours', async () => {
+    const own = await startServer();
+    try {
+        const page = await newPage(context);
+        await signIn(page, own);
+        await createConversation(page, 'Ended');
+        await page.click('#terminal-tab');
+        await onScreen(page, '~ $');
+        await type(page, 'mkdir inner; ls -d inner; cd inner');
+        await onScreen(page, '~/inner $');
+        const coloured = (text) => page.$$eval('.xterm-rows span', (all, wanted) => all.some((span) => span.textContent.includes(wanted) && span.className.includes('xterm-fg-')), text);
+        assert.equal(await coloured('~/inner'), true);
+        assert.equal(await coloured('inner'), true);
+        await own.kill();
+        await own.startAgain();
+        await page.waitForSelector('#terminal-state[data-state=gone]');
+        assert.match(await page.textContent('#terminal-note'), /^The shell ended with its sandbox or with the server\./);
+        await page.waitForSelector('#terminal-new.primary');
+        await screenshot(page, 'terminal-ended');
+        await page.click('#terminal-new');
+        await page.waitForSelector('#terminal-state[data-state=live]');
+        await onScreen(page, '~ $');
+        assert.equal(await page.isHidden('#terminal-note'), true);
+        assert.deepEqual(page.seen.errors, []);
+    } finally {
+        await own.stop();
+    }
+});
+
 test('a flood of output is shown to its end, and the page stays alive', async () => {
     const { page } = await openTerminal('Flood');
     await type(page, 'clear; seq 2000000 | tail -c 20000000; echo the-end');
