@@ -5,6 +5,7 @@ import { ask } from './ask.mjs';
 import { Chat } from './chat.mjs';
 import { Drafts } from './drafts.mjs';
 import { enforcementOf, nameOf, serverLineOf } from './labels.mjs';
+import { LIMITS, readForm } from './limits.mjs';
 import { ConversationList } from './list.mjs';
 import { Menu } from './menu.mjs';
 import { networkOf } from './network.mjs';
@@ -38,13 +39,24 @@ for (const id of [
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
     'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem',
-    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close', 'preview-tab',
+    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close', 'preview-tab', 'search', 'create-limits', 'create-fields',
     'actions', 'own-actions', 'menu', 'menu-button', 'rename', 'copy-curl', 'copy-id', 'save-transcript',
 ])
     at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
 at.keys.dataset.text = at.keys.textContent;
 const createFields = new NetworkFields(at.createNetwork, at.createEgress);
 const networkFields = new NetworkFields(at.networkMode, at.networkEgress);
+
+const limitFields = new Map(
+    [...LIMITS, ['idleMinutes', 'Pause after, minutes']].map(([name, label]) => {
+        const field = h('input');
+        Object.assign(field, { type: 'text', inputMode: 'numeric', autocomplete: 'off', placeholder: 'default' });
+        const box = h('label', '', label);
+        box.append(field);
+        at.createFields.append(box);
+        return [name, field];
+    }),
+);
 
 let api = null;
 let system = null;
@@ -125,7 +137,7 @@ async function signIn(key) {
     at.signIn.hidden = true;
     at.loading.hidden = true;
     at.app.hidden = false;
-    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more }, (id) => drafts.hasEdits(id));
+    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more, search: at.search }, (id) => drafts.hasEdits(id));
     list.refresh();
     const { text, detail } = serverLineOf(system);
     at.server.textContent = text;
@@ -215,6 +227,7 @@ async function open(id) {
     const outbox = drafts.outbox(id, () => makeOutbox(conversation));
     chat = new Chat(api, conversation, drafts, outbox, at, {
         notEnforced: () => system?.notEnforced,
+        raise: (limit) => menu?.raise(limit),
         say,
         event: (event) => {
             preview?.event(event);
@@ -312,6 +325,8 @@ function showCreate() {
     at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));
     show(at.createError, null);
     at.createName.value = '';
+    for (const field of limitFields.values()) field.value = '';
+    at.createLimits.open = false;
     at.createDialog.showModal();
 }
 for (const id of ['new', 'new-here']) byId(id).addEventListener('click', showCreate);
@@ -325,7 +340,15 @@ at.createForm.addEventListener('submit', async (event) => {
     const [run, its] = [creating, api];
     // The dialog may be closed by now, or be open for another one.
     const isAsked = () => run === creating && at.createDialog.open;
-    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules) };
+    let typed;
+    try {
+        typed = readForm(Object.fromEntries(LIMITS.map(([name]) => [name, limitFields.get(name).value])), limitFields.get('idleMinutes').value);
+    } catch (error) {
+        at.createLimits.open = true;
+        button.disabled = false;
+        return show(at.createError, error);
+    }
+    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules), ...typed };
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {

@@ -36,7 +36,7 @@ export class Chat {
     #refetch = null;
     #listeners = new AbortController();
 
-    /** `drafts`: Drafts. `outbox`: Outbox. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset()}. */
+    /** `drafts`: Drafts. `outbox`: Outbox. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset(), raise(limit)}. */
     constructor(api, conversation, drafts, outbox, at, on) {
         this.#api = api;
         this.#id = conversation.id;
@@ -106,7 +106,8 @@ export class Chat {
         const { log, turns, waiting, folded, latest } = this.#at;
         const onStuck = (stuck) => (latest.hidden = stuck);
         const terminal = conversation.agent === 'shell';
-        this.#view = new TranscriptView({ scroller: log, root: turns, waiting, folded, terminal, onStuck });
+        const onRaise = (limit) => this.#on.raise(limit);
+        this.#view = new TranscriptView({ scroller: log, root: turns, waiting, folded, terminal, onStuck, onRaise });
         this.#bubbles.clear();
         for (const item of this.#outbox.items) this.#showWaiting(item);
     }

@@ -19,6 +19,12 @@ export function nameOf(conversation) {
     return `${harmless(conversation.agent)} ${conversation.id.slice(0, 6)}`;
 }
 
+/** The conversations whose names have all words of `search`; whose id is it, too. */
+export function matching(conversations, search) {
+    const words = search.toLowerCase().split(/\s+/).filter((word) => word !== '');
+    return conversations.filter((one) => words.every((word) => nameOf(one).toLowerCase().includes(word) || one.id === word));
+}
+
 /** {text, tone} of the state. */
 export function statusOf({ status, statusReason, sandboxStatus }) {
     const reason = statusReason === null ? '' : ` · ${REASONS[statusReason] ?? harmless(statusReason)}`;

@@ -1,5 +1,6 @@
 // The menu of the open conversation: its name, and ways to take it along.
 import { nameOf } from './labels.mjs';
+import { raiseQuestion } from './limits.mjs';
 import { curlOf, transcriptOf } from './share.mjs';
 import { h } from './view.mjs';
 
@@ -38,6 +39,16 @@ export class Menu {
         } catch (error) {
             if (!this.#abort.signal.aborted) this.#on.tell(error.message);
         }
+    }
+
+    /** Asks for a higher `limit`: memoryMb or diskMb. */
+    raise(limit) {
+        return this.#guarded(async () => {
+            const typed = await this.#on.ask(raiseQuestion(limit, this.#conversation.limits[limit]));
+            if (typed === null) return;
+            this.#on.changed(await this.#api.patch(this.#conversation.id, { limits: { [limit]: Number(typed) } }));
+            this.#on.tell(`The limit is ${Number(typed)} MB from the next start on.`);
+        });
     }
 
     async #rename() {

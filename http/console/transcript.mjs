@@ -54,6 +54,8 @@ const CAUSES = {
     disk_limit: 'The sandbox used up its disk space.',
     setup_failed: 'The sandbox could not be started.',
 };
+// The limit that a higher one would have kept from ending the sandbox.
+const LIMIT_OF = { oom: 'memoryMb', disk: 'diskMb', disk_limit: 'diskMb' };
 const ERRORS = new Set(['agent_crashed', 'agent_failed', 'oom', 'disk_limit', 'sandbox_crashed', 'sandbox_failed']);
 
 // Of what a warning gives bytes, and what it says of them.
@@ -122,6 +124,7 @@ class Incident {
             others: this.#seqs.slice(1).join(),
             title: cause === undefined ? 'The sandbox ended unexpectedly.' : CAUSES[cause],
             text: lines.join('\n'),
+            raise: LIMIT_OF[cause] ?? '',
         };
     }
 }

@@ -240,6 +240,7 @@ export class TranscriptView {
     #root;
     #waiting;
     #folded;
+    #onRaise;
     #onScroll;
     #resizes;
     #terminal;
@@ -256,9 +257,10 @@ export class TranscriptView {
 
     /**
      * `waiting`: below the log, for what is not in it yet. `terminal`: text is the output of commands. `onStuck(bool)` tells whether
-     * the end is in view.
+     * the end is in view. `onRaise(limit)`: a limit that ended the sandbox shall be raised.
      */
-    constructor({ scroller, root, waiting, folded, terminal, onStuck }) {
+    constructor({ scroller, root, waiting, folded, terminal, onStuck, onRaise }) {
+        this.#onRaise = onRaise;
         this.#scroller = scroller;
         this.#root = root;
         this.#waiting = waiting;
@@ -511,11 +513,12 @@ export class TranscriptView {
     }
 
     /** One card in place of the lines of the events that are part of it. */
-    #incident(turn, { key, others, title, text, seq }) {
+    #incident(turn, { key, others, title, text, raise, seq }) {
         this.#remove(others);
         const card = this.#shown(key) ?? this.#line(turn, '', '', seq);
         card.className = 'incident';
         card.replaceChildren(h('b', '', title), document.createTextNode(`\n${harmless(text)}`));
+        if (raise !== '') card.append('\n', button('Raise limit', () => this.#onRaise(raise)));
     }
 
     #end(turn, { failed, ms }) {

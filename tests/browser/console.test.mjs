@@ -6,7 +6,7 @@ import path from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { promisify } from 'node:util';
 
-import { createConversation, hold, newPage, output, screenshot, send, signIn, startBrowser, startProxy, startServer, turnsDone } from './lab.mjs';
+import { callApi, createConversation, hold, newPage, output, screenshot, send, signIn, startBrowser, startProxy, startServer, turnsDone } from './lab.mjs';
 
 let server;
 let browser;
@@ -365,6 +365,38 @@ test('a turn is stopped by the button, and by Esc pressed twice', async () => {
     await send(page, 'echo still there');
     await turnsDone(page, 4);
     assert.equal(await output(page), 'still there\n');
+});
+
+test('a conversation is made with limits of its own, meets one, and goes on with a higher one', async () => {
+    const page = await open();
+    await page.click('#new');
+    await page.fill('#create-name', 'Small');
+    await page.click('#create-limits summary');
+    await page.fill('#create-fields label:has-text("Memory") input', 'much');
+    await page.press('#create-fields label:has-text("Memory") input', 'Enter');
+    await page.locator('#create-error').filter({ hasText: 'Memory, MB: a whole number' }).waitFor();
+    await screenshot(page, 'create-limits');
+    await page.fill('#create-fields label:has-text("Memory") input', '64');
+    await page.fill('#create-fields label:has-text("Pause after") input', '30');
+    await page.click('#create-form button[type=submit]');
+    await page.waitForSelector('#connection[data-state=live]');
+    const id = new URLSearchParams(new URL(page.url()).hash.slice(1)).get('c');
+    const made = await callApi(server, 'GET', `/v1/conversations/${id}`);
+    assert.deepEqual([made.limits.memoryMb, made.idleSeconds], [64, 1800]);
+    await page.click('#starters button:has-text("meet the limit")');
+    await page.click('.incident button:has-text("Raise limit")');
+    await screenshot(page, 'raise-limit');
+    assert.equal(await page.inputValue('#ask-name'), '128');
+    await page.press('#ask-name', 'Enter');
+    await page.locator('#notice').filter({ hasText: 'The limit is 128 MB' }).waitFor();
+    assert.equal((await callApi(server, 'GET', `/v1/conversations/${id}`)).limits.memoryMb, 128);
+    // The list is searched by names.
+    for (let i = 0; i < 6; ++i) await callApi(server, 'POST', '/v1/conversations', { agent: 'shell', title: `Another ${i}` });
+    await page.reload();
+    await page.fill('#search', 'another 3');
+    await page.waitForFunction(() => document.querySelectorAll('#list a').length === 1);
+    await page.fill('#search', '');
+    await page.waitForFunction(() => document.querySelectorAll('#list a').length > 6);
 });
 
 test('a line that is written over is one line, however its pieces arrive', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { actionsOf, ago, enforcementOf, limitsOf, nameOf, serverLineOf, statusOf } from '../../../http/console/labels.mjs';
+import { actionsOf, ago, enforcementOf, limitsOf, matching, nameOf, serverLineOf, statusOf } from '../../../http/console/labels.mjs';
 import { fragmentOf, readFragment } from '../../../http/console/store.mjs';
 
 const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', sockets: 'count', disk: 'quota', tmp: 'tmpfs' };
@@ -48,6 +48,12 @@ test('a conversation is named by its title, harmless and short, or by its agent 
     assert.equal(nameOf({ ...base, title: '\u202ex' }), '<U+202E>x');
     assert.equal(nameOf({ ...base, title: { a: 1 } }), 'shell abcdef');
     assert.ok(nameOf({ ...base, title: 'x'.repeat(10_000) }).length < 200);
+});
+
+test('a search finds names by their words, and a conversation by its id', () => {
+    const all = [{ id: 'abcdefghij', agent: 'shell', title: 'Sales of June' }, { id: 'klmnopqrst', agent: 'shell' }];
+    const found = (search) => matching(all, search).map(({ id }) => id[0]).join('');
+    assert.deepEqual([found(''), found(' june SALES '), found('klmnopqrst'), found('shell'), found('july')], ['ak', 'a', 'k', 'k', '']);
 });
 
 test('the state tells its reason', () => {

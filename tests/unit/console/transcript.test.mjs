@@ -153,6 +153,7 @@ test('an end of the sandbox is one card, in MB, with all that its events tell', 
     // Its end is shown at once, and its pause goes into the same card: in place of the warning and the error.
     assert.deepEqual([first.key, first.others, last.key, last.others], [1, '2,4', 1, '2,4,6']);
     assert.equal(last.title, 'The sandbox ran out of memory.');
+    assert.equal(last.raise, 'memoryMb');
     const sentences = ['more than 64 MB', 'Limit: 64 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
     assert.equal(last.text, sentences.join('\n'));
     assert.equal(list.filter(({ op, tone }) => op === 'note' && tone === 'warning').length, 1);
@@ -179,6 +180,7 @@ test('what has its own cause, or comes later, is no part of a card', () => {
     // An agent that ends takes the sandbox down with it: that it was killed is not the story.
     const [agent] = ops(['error', { code: 'agent_crashed', message: 'exit 3' }, 't1'], ['done', {}, 't1'], ['sandbox_terminated', { class: 'killed' }], ['sandbox_paused', { reason: 'crash', mode: 'cold' }]).filter(({ op }) => op === 'incident');
     assert.deepEqual([agent.key, agent.others, agent.title], [1, '3,4', 'The agent ended unexpectedly.']);
+    assert.equal(agent.raise, '');
 });
 
 test('a pause without a fault is one sentence, in place of the end that it brought', () => {
