@@ -1,9 +1,11 @@
 // One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true. The page has one
 // place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
+import { Files } from './files.mjs';
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
 import { History } from './history.mjs';
 import { actionsOf, connectionOf, enforcementOf, limitsOf, nameOf, statusOf } from './labels.mjs';
+import { Pictures } from './pictures.mjs';
 import { startersOf } from './starters.mjs';
 import { Transcript } from './transcript.mjs';
 import { chooseTransport } from './transport.mjs';
@@ -33,6 +35,8 @@ export class Chat {
     #escapeAt = -Infinity;
     #hint = null;
     #history = new History();
+    #pictures;
+    #looking = null;
     #refetch = null;
     #listeners = new AbortController();
 
@@ -49,6 +53,8 @@ export class Chat {
         at.starters.hidden = true;
         at.starters.replaceChildren();
         this.#conversation = conversation;
+        const { signal } = this.#listeners;
+        this.#pictures = new Pictures(new Files(api, conversation.sandboxId), (turn, picture) => this.#view.picture(turn, picture), signal);
         this.#makeView(conversation);
         outbox.on = (item) => this.#showWaiting(item);
         outbox.isOpen = () => this.#isTurnOpen;
@@ -88,6 +94,7 @@ export class Chat {
         this.#outbox.hurry();
         this.#view.destroy();
         clearTimeout(this.#refetch);
+        clearTimeout(this.#looking);
         this.#endHint();
         this.#at.message.value = '';
         this.#at.chat.hidden = true;
@@ -151,6 +158,7 @@ export class Chat {
     #reset() {
         this.#at.starters.hidden = true;
         this.#on.reset();
+        this.#pictures.reset();
         this.#refetchSoon();
         this.#view.destroy();
         this.#transcript = new Transcript();
@@ -166,7 +174,10 @@ export class Chat {
             if (operation.op === 'changed') this.#refetchSoon();
             if (operation.op === 'question') this.#history.add(operation.text);
             if (operation.op === 'end' && event.seq > this.#conversation.lastSeq) this.#on.say(operation.failed ? 'The turn failed.' : 'The turn is done.');
+            if (operation.op === 'question') this.#pictures.begin(operation.turn, event.at);
             if (operation.op === 'end') {
+                this.#pictures.end(operation.turn, event.at);
+                this.#lookSoon();
                 if (this.#conversation.openTurn?.turn === operation.turn) this.#conversation.openTurn = null;
                 this.#refetchSoon();
             }
@@ -201,6 +212,12 @@ export class Chat {
         // It may have changed while no stream was open.
         this.#refetchSoon();
         this.#outbox.hurry();
+    }
+
+    // Not of a sandbox that rests: to read its files would start it.
+    #lookSoon() {
+        clearTimeout(this.#looking);
+        this.#looking = setTimeout(() => this.#conversation.status === 'active' && this.#pictures.look(), REFETCH_MS);
     }
 
     #refetchSoon() {

@@ -33,6 +33,11 @@ export class Files {
         return { entries, isCut: cursor !== '' };
     }
 
+    /** The entries of the upper folders, at most PAGE of them. */
+    async top(signal) {
+        return (await this.#api.json('GET', this.#path('', `?list=1&depth=3&limit=${PAGE}`), { signal })).entries;
+    }
+
     /** At most `limit` bytes from the beginning: {bytes, isWhole, size, etag}. */
     async read(path, limit, { signal } = {}) {
         const response = await this.#api.fetch('GET', this.#path(path), { signal });

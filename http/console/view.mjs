@@ -8,6 +8,7 @@ const SLICE = 16 * 1024; // characters between two looks at the clock
 const CHUNK = 8 * 1024; // characters after which a line break begins a new element
 const CHUNK_HARD = 32 * 1024; // the same without a line break
 const NODE_COST = 64; // what a node weighs, in characters
+const PICTURE_COST = 4; // characters of a picture that weigh as one of text
 const MAX_COST = 3 * 1024 * 1024; // characters in the page
 const MAX_QUEUED = 4 * 1024 * 1024; // characters that wait; above it no more is read
 const MAX_TOOLS = 1000; // of one turn that wait for their result
@@ -190,7 +191,7 @@ class TextBlock {
 // True for an element that holds nothing any more, and gets nothing more.
 function isSpent(element) {
     if (element.classList.contains('turn'))
-        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .incident, .note') === null;
+        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .incident, .note, figure') === null;
     return element.childElementCount === 0 && !element.classList.contains('answer');
 }
 
@@ -353,6 +354,22 @@ export class TranscriptView {
 
     #prompt(text) {
         return h('div', this.#terminal ? 'prompt code' : 'prompt', harmless(text));
+    }
+
+    /** A picture below a turn, in place of an older one of the same path. Its bytes become an image and nothing else. */
+    picture(name, { path, type, data }) {
+        const turn = this.#turns.get(name);
+        if (turn === undefined || !turn.element.isConnected) return;
+        const figure = h('figure');
+        const image = h('img');
+        image.alt = `Picture ${harmless(path)}`;
+        image.src = `data:${type};base64,${data}`;
+        figure.dataset.path = path;
+        figure.append(image, h('figcaption', 'hint', harmless(path)));
+        const old = [...turn.element.querySelectorAll('figure')].find((one) => one.dataset.path === path);
+        if (old === undefined) turn.element.append(figure);
+        else old.replaceWith(figure);
+        this.#pieces.add(figure, Math.ceil(data.length / PICTURE_COST));
     }
 
     #schedule() {

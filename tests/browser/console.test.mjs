@@ -399,6 +399,25 @@ test('a conversation is made with limits of its own, meets one, and goes on with
     await page.waitForFunction(() => document.querySelectorAll('#list a').length > 6);
 });
 
+test('pictures that a turn wrote are shown under it, as images that run nothing', async () => {
+    const page = await open();
+    await createConversation(page, 'Pictures');
+    const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="160" height="90" onload="window.hacked=1"><script>window.hacked=2</script><rect width="160" height="90" fill="teal"/></svg>';
+    await send(page, `mkdir -p out; echo '${svg}' > out/chart.svg; echo iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg== | base64 -d > dot.png; echo drawn`);
+    await turnsDone(page, 1);
+    await page.locator('.turn figure').nth(1).waitFor();
+    await send(page, 'echo nothing drawn');
+    await turnsDone(page, 2);
+    const shown = () => page.$$eval('.turn', (all) => all.map((turn) => [...turn.querySelectorAll('figure')].map(({ dataset }) => dataset.path).sort()));
+    assert.deepEqual(await shown(), [['dot.png', 'out/chart.svg'], []]);
+    await page.waitForFunction(() => [...document.querySelectorAll('.turn figure img')].every((image) => image.naturalWidth > 0));
+    await screenshot(page, 'pictures');
+    await page.reload();
+    await page.locator('.turn figure').nth(1).waitFor();
+    assert.deepEqual(await shown(), [['dot.png', 'out/chart.svg'], []]);
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+});
+
 test('a line that is written over is one line, however its pieces arrive', async () => {
     const page = await open();
     await createConversation(page, 'Progress');
