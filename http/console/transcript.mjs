@@ -21,6 +21,11 @@ function word(value) {
     return cut(asText(value).replace(/\s+/g, ' ').trim(), MAX_WORD);
 }
 
+/** What stands alone begins with a capital letter and ends with a full stop. */
+function sentence(text) {
+    return text === '' ? '' : `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]\s*$/.test(text) ? '' : '.'}`;
+}
+
 const numbers = new Intl.NumberFormat('en');
 
 function bytes(count) {
@@ -99,7 +104,7 @@ class Incident {
             this.#needless = [...closings, seq];
         }
         if (type === 'sandbox_paused') this.#reason = word(data.reason);
-        const detail = cut(asText(type === 'error' ? data.message : data.detail), MAX_VALUE);
+        const detail = sentence(cut(asText(type === 'error' ? data.message : data.detail), MAX_VALUE));
         if (detail !== '' && !this.#details.includes(detail)) this.#details.push(detail);
         return true;
     }

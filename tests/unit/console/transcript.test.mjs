@@ -154,7 +154,7 @@ test('an end of the sandbox is one card, in MB, with all that its events tell', 
     assert.deepEqual([first.key, first.others, last.key, last.others], [1, '2,4', 1, '2,4,6']);
     assert.equal(last.title, 'The sandbox ran out of memory.');
     assert.equal(last.raise, 'memoryMb');
-    const sentences = ['more than 64 MB', 'Limit: 64 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
+    const sentences = ['More than 64 MB.', 'Limit: 64 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
     assert.equal(last.text, sentences.join('\n'));
     assert.equal(list.filter(({ op, tone }) => op === 'note' && tone === 'warning').length, 1);
 });
