@@ -68,7 +68,7 @@ export class Api {
     get(id) {
         return this.json('GET', pathOf(id));
     }
-    /** One page of its log: {events, next}. */
+    /** A page of its log: {events, next}. */
     events(id, after, limit, signal) {
         return this.json('GET', `${pathOf(id)}/events?after=${after}&limit=${limit}`, { headers: { Accept: 'application/json' }, signal });
     }

@@ -1,4 +1,4 @@
-// What was asked before, for the arrow keys of the message's field. Pure.
+// The messages that were asked before, for the arrow keys of the message's field. Pure.
 
 const MAX_KEPT = 200;
 

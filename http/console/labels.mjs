@@ -35,7 +35,7 @@ export function statusOf({ status, statusReason, sandboxStatus }) {
 const WEAK = { network: ['host'], uid: ['shared'], disk: ['check'] };
 const isWeak = (name, value) => value === 'none' || (WEAK[name]?.includes(value) ?? false);
 
-/** What holds for every sandbox of the server, to be said once: {text, detail}. `notEnforced`: name -> why. */
+/** The facts that hold for every sandbox of the server, to be said once: {text, detail}. `notEnforced`: name -> why. */
 export function serverLineOf({ version, notEnforced = {} }) {
     const names = Object.keys(notEnforced);
     const others = names.filter((name) => name !== 'disk').map((name) => harmless(name));
@@ -89,7 +89,7 @@ export function limitsOf(limits) {
 export function actionsOf(conversation, turnOpen) {
     const { status } = conversation;
     return {
-        // What is sent during a turn waits for its end.
+        // A message during a turn waits for its end.
         send: status !== 'ended',
         stop: turnOpen,
         pause: status === 'active',

@@ -1,4 +1,4 @@
-// One line of output that a program writes over: carriage returns, backspaces and erasures of the line move a cursor
+// A line of output that a program writes over: carriage returns, backspaces and erasures of the line move a cursor
 // in it, as on a terminal. A character is one cell, wide or not. Pure and bounded.
 
 /** Cells of a line that can be written over; a longer one goes on below. */
@@ -20,7 +20,7 @@ export class Line {
     write(text, classes) {
         for (const character of text) {
             if (this.#column > MAX_CELLS) return;
-            // What combines belongs to the cell before it.
+            // A combining character belongs to the cell before it.
             if (/^[\p{M}\u200d\ufe0f]$/u.test(character) && this.#column > 0) this.#cells[this.#column - 1].text += character;
             else this.#cells[this.#column++] = { text: character, classes };
         }

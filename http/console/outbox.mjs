@@ -30,7 +30,7 @@ export class Outbox {
         this.#timers = timers;
     }
 
-    /** What is not accepted yet, the oldest first. */
+    /** The messages that are not accepted yet, the oldest first. */
     get items() {
         return this.#items;
     }
@@ -50,7 +50,7 @@ export class Outbox {
         return item.text;
     }
 
-    /** What was in the way may be gone. */
+    /** Tries at once: the server may be back, or the turn be over. */
     hurry() {
         this.#timers.clear(this.#timer);
         this.#timer = null;

@@ -1,4 +1,4 @@
-// What an empty conversation offers to try: [{label, text}], each text a message for its agent. Pure.
+// The messages that an empty conversation offers to try: [{label, text}], each text a message for its agent. Pure.
 
 const PAGE = '<!doctype html><h1>Hello from the sandbox</h1>';
 
@@ -13,7 +13,7 @@ export function startersOf({ agent, limits, preview, sandboxPublicUrl }) {
         const ask = `Write a small web page, and start a server for it in the background, at port ${port} of 127.0.0.1.`;
         starters.push({ label: 'Serve a page', text: isShell ? serve : ask });
     }
-    // One gigabyte at least beyond what is allowed, in memory: tail keeps a line until it ends.
+    // More than the limit allows, all in memory: tail keeps a line until it ends.
     const gigabytes = Math.floor((limits?.memoryMb ?? 0) / 1024) + 1;
     const use = isShell ? `head -c ${gigabytes}G /dev/zero | tail > /dev/null` : `Run a program that takes ${gigabytes} GB of memory, and tell me what happens.`;
     if (limits?.memoryMb > 0) starters.push({ label: `Use ${gigabytes} GB and meet the limit`, text: use });

@@ -21,7 +21,7 @@ function word(value) {
     return cut(asText(value).replace(/\s+/g, ' ').trim(), MAX_WORD);
 }
 
-/** What stands alone begins with a capital letter and ends with a full stop. */
+/** `text` with a capital letter at its beginning and a full stop at its end. */
 function sentence(text) {
     return text === '' ? '' : `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]\s*$/.test(text) ? '' : '.'}`;
 }

@@ -77,7 +77,7 @@ export class Usage {
 const NOTABLE = 0.5; // of a limit
 const CALM_SAMPLES = 15;
 
-/** Whether graphs are worth their place: from the moment one passes half of its limit until none has for half a minute. */
+/** Decides when graphs are worth their place: from the moment one passes half of its limit until none has for half a minute. */
 export class Notice {
     #calm = CALM_SAMPLES;
 

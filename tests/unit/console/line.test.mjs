@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { Line, MAX_CELLS } from '../../../http/console/line.mjs';
 
-/// What a line shows after these, each a text or an act.
+/// The text that a line shows after these, each a text or an act.
 function shown(...all) {
     const line = new Line();
     for (const one of all) {
