@@ -41,7 +41,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
     if (body.has_error())
         co_return body.error();
     auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings),
-                                 api.conversations.default_limits());
+                                 api.conversations.default_limits(), api.conversations.default_preview());
     if (form.has_error())
         co_return form.error();
     if (auto open = claim_network(context.principal, form->network); open.has_error())
@@ -230,6 +230,8 @@ Route create_conversation_route(Api& api) {
     made.errors = {Errc::unknown_agent,
                    Errc::invalid_env,
                    Errc::network_not_allowed,
+                   Errc::secret_not_found,
+                   Errc::secret_host,
                    Errc::sandbox_failed,
                    Errc::agent_failed,
                    Errc::capacity,
@@ -295,8 +297,8 @@ std::vector<Route> conversation_routes(Api& api) {
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
     patch.errors.insert(patch.errors.end(),
                         {Errc::conversation_ended, Errc::conversation_starting, Errc::limit_not_allowed,
-                         Errc::network_not_allowed, Errc::host_unsupported, Errc::capacity,
-                         Errc::storage_failed, Errc::shutting_down});
+                         Errc::network_not_allowed, Errc::secret_not_found, Errc::secret_host,
+                         Errc::host_unsupported, Errc::capacity, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove_conversation);

@@ -38,7 +38,7 @@ for (const id of [
     'editor-facts', 'editor-save', 'editor-revert', 'editor-close', 'editor-conflict', 'editor-theirs', 'editor-mine', 'editor-note',
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
-    'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem',
+    'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem', 'questions', 'questions-list', 'questions-problem',
     'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close', 'preview-tab', 'search', 'create-limits', 'create-fields',
     'actions', 'own-actions', 'menu', 'menu-button', 'rename', 'copy-curl', 'copy-id', 'save-transcript',
 ])
@@ -348,7 +348,7 @@ at.createForm.addEventListener('submit', async (event) => {
         button.disabled = false;
         return show(at.createError, error);
     }
-    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules), ...typed };
+    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules, createFields.more), ...typed };
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {
