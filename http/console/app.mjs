@@ -34,7 +34,7 @@ for (const [name, id] of Object.entries({
 // Those of the other views, by their own names in another spelling.
 for (const id of [
     'tabs', 'terminal-tab', 'files-panel', 'tree', 'file-new', 'folder-new', 'file-upload', 'folder-upload', 'file-input', 'folder-input',
-    'file-download', 'file-rename', 'file-delete', 'files-problem', 'files-said', 'editor', 'editor-empty', 'editor-open', 'editor-name',
+    'file-download', 'file-rename', 'file-delete', 'files-problem', 'files-said', 'files-hidden', 'editor', 'editor-empty', 'editor-open', 'editor-name',
     'editor-facts', 'editor-save', 'editor-revert', 'editor-close', 'editor-conflict', 'editor-theirs', 'editor-mine', 'editor-note',
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',

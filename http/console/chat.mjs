@@ -36,8 +36,7 @@ export class Chat {
     #hint = null;
     #history = new History();
     #pictures;
-    #looking = null;
-    #refetch = null;
+    #refetch = null; // the timer, or null while the conversation is known as it is
     #listeners = new AbortController();
 
     /** `drafts`: Drafts. `outbox`: Outbox. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset(), raise(limit)}. */
@@ -54,7 +53,9 @@ export class Chat {
         at.starters.replaceChildren();
         this.#conversation = conversation;
         const { signal } = this.#listeners;
-        this.#pictures = new Pictures(new Files(api, conversation.sandboxId), (turn, picture) => this.#view.picture(turn, picture), signal);
+        const files = new Files(api, conversation.sandboxId);
+        const mayLook = () => this.#refetch === null && this.#conversation.status === 'active';
+        this.#pictures = new Pictures(files, (turn, picture) => this.#view.picture(turn, picture), mayLook, signal);
         this.#makeView(conversation);
         outbox.on = (item) => this.#showWaiting(item);
         outbox.isOpen = () => this.#isTurnOpen;
@@ -94,7 +95,6 @@ export class Chat {
         this.#outbox.hurry();
         this.#view.destroy();
         clearTimeout(this.#refetch);
-        clearTimeout(this.#looking);
         this.#endHint();
         this.#at.message.value = '';
         this.#at.chat.hidden = true;
@@ -177,7 +177,6 @@ export class Chat {
             if (operation.op === 'question') this.#pictures.begin(operation.turn, event.at);
             if (operation.op === 'end') {
                 this.#pictures.end(operation.turn, event.at);
-                this.#lookSoon();
                 if (this.#conversation.openTurn?.turn === operation.turn) this.#conversation.openTurn = null;
                 this.#refetchSoon();
             }
@@ -214,22 +213,20 @@ export class Chat {
         this.#outbox.hurry();
     }
 
-    // Not of a sandbox that rests: to read its files would start it.
-    #lookSoon() {
-        clearTimeout(this.#looking);
-        this.#looking = setTimeout(() => this.#conversation.status === 'active' && this.#pictures.look(), REFETCH_MS);
-    }
-
     #refetchSoon() {
         clearTimeout(this.#refetch);
-        this.#refetch = setTimeout(async () => {
+        const timer = setTimeout(async () => {
             try {
                 const conversation = await this.#api.get(this.#id);
-                if (!this.#isDestroyed) this.update(conversation);
+                if (this.#isDestroyed) return;
+                if (this.#refetch === timer) this.#refetch = null;
+                this.update(conversation);
+                this.#pictures.look();
             } catch {
                 // The stream reports the error.
             }
         }, REFETCH_MS);
+        this.#refetch = timer;
     }
 
     /** Shows the conversation as it is now. */

@@ -33,16 +33,21 @@ export function picturesOf(entries, turns) {
 export class Pictures {
     #files;
     #show;
+    #mayLook;
     #signal;
     #turns = new Map();
     #known = new Set(); // turn, path and ETag
     #isLooking = false;
     #isAsked = false;
 
-    /** `files`: {top(signal), read(path, limit, {signal})}. `show(turn, {path, type, data})`. */
-    constructor(files, show, signal) {
+    /**
+     * `files`: {top(signal), read(path, limit, {signal})}. `show(turn, {path, type, data})`. `mayLook()`: whether the sandbox is known to
+     * run, since reading files starts one that rests.
+     */
+    constructor(files, show, mayLook, signal) {
         this.#files = files;
         this.#show = show;
+        this.#mayLook = mayLook;
         this.#signal = signal;
     }
 
@@ -50,22 +55,28 @@ export class Pictures {
         this.#turns.set(turn, { from: Date.parse(at), to: null });
         if (this.#turns.size > MAX_TURNS) this.#turns.delete(this.#turns.keys().next().value);
     }
+    /** Its pictures are shown by the next look that may be. */
     end(turn, at) {
-        if (this.#turns.has(turn)) this.#turns.get(turn).to = Date.parse(at);
+        if (!this.#turns.has(turn)) return;
+        this.#turns.get(turn).to = Date.parse(at);
+        this.#isAsked = true;
     }
 
     /** The log begins anew, and so does the page. */
     reset() {
         this.#turns.clear();
         this.#known.clear();
+        this.#isAsked = false;
     }
 
-    /** Looks for new ones, once at a time. Errors are left to who asks for files next. */
+    /**
+     * Looks for those of turns that have ended since the last look, once at a time, and never without such a turn: each request is activity of the
+     * conversation. Errors are left to who asks for files next.
+     */
     async look() {
-        this.#isAsked = true;
         if (this.#isLooking) return;
         this.#isLooking = true;
-        while (this.#isAsked && !this.#signal.aborted && this.#turns.size > 0) {
+        while (this.#isAsked && !this.#signal.aborted && this.#mayLook()) {
             this.#isAsked = false;
             try {
                 await this.#lookOnce();
@@ -81,6 +92,7 @@ export class Pictures {
         for (const { turn, entry } of found.reverse()) {
             const key = `${turn} ${entry.etag} ${entry.path}`;
             if (this.#known.has(key)) continue;
+            if (!this.#mayLook()) return void (this.#isAsked = true);
             this.#known.add(key);
             const { bytes, isWhole } = await this.#files.read(entry.href, MAX_BYTES, { signal: this.#signal });
             if (this.#signal.aborted) return;

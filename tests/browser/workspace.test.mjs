@@ -112,6 +112,28 @@ test('the watch updates the tree: what changes in the sandbox is seen, and what 
     assert.equal((await page.content()).includes('root:x:0'), false);
 });
 
+test('what shells and package managers keep is counted, and shown on a click', async () => {
+    const { page, run } = await openFiles('Hidden');
+    await hasText(page, 'tree', 'The workspace is empty.');
+    assert.equal(await page.isVisible('#files-hidden'), false);
+    await run('mkdir .npm .cache; touch .npm/log seen');
+    await row(page, 'seen').waitFor();
+    await hasText(page, 'files-hidden', '2 hidden');
+    assert.deepEqual(await shown(page), ['seen']);
+    await page.click('#files-hidden');
+    await row(page, '.npm').click();
+    await row(page, '.npm/log').waitFor();
+    assert.equal(await page.getAttribute('#files-hidden', 'aria-pressed'), 'true');
+    // What is shown is watched, too.
+    await run('touch .cache/fresh .bash_history');
+    await row(page, '.bash_history').waitFor();
+    await screenshot(page, 'files-hidden');
+    await page.click('#files-hidden');
+    await row(page, '.npm').waitFor({ state: 'detached' });
+    await hasText(page, 'files-hidden', '3 hidden');
+    assert.deepEqual(await shown(page), ['seen']);
+});
+
 test('a file is edited and saved, and a change of someone else is not overwritten silently', async () => {
     const { page, run } = await openFiles('Edited');
     await run("printf 'one\\r\\ntwo\\r\\n' > dos.txt; echo first > shared.txt");

@@ -34,6 +34,9 @@ test('a picture is told by its bytes, an SVG by its name and text', () => {
     assert.equal(pictureOf('a.svg', new TextEncoder().encode('text'), true), null);
 });
 
+const makePictures = (files, shown = [], mayLook = () => true) =>
+    new Pictures(files, (turn, { path, type }) => shown.push(`${turn} ${path} ${type}`), mayLook, new AbortController().signal);
+
 test('each picture is read once, and again when it has changed', async () => {
     const read = [];
     const shown = [];
@@ -45,15 +48,67 @@ test('each picture is read once, and again when it has changed', async () => {
             return { bytes: PNG, isWhole: true };
         },
     };
-    const pictures = new Pictures(files, (turn, { path, type }) => shown.push(`${turn} ${path} ${type}`), new AbortController().signal);
+    const pictures = makePictures(files, shown);
     await pictures.look();
     assert.deepEqual(read, [], 'there is no turn yet');
     pictures.begin('t1', at(10));
-    await pictures.look();
-    await pictures.look();
     pictures.end('t1', at(20));
-    assert.deepEqual(shown, ['t1 a.png image/png']);
-    entries = [file('a.png', 13)];
     await pictures.look();
-    assert.equal(read.length, 2);
+    await pictures.look();
+    assert.deepEqual(shown, ['t1 a.png image/png']);
+    entries = [file('a.png', 12), file('b.png', 33)];
+    pictures.begin('t2', at(30));
+    pictures.end('t2', at(40));
+    await pictures.look();
+    assert.deepEqual(read, ['a.png', 'b.png']);
+    entries = [file('a.png', 13), file('b.png', 33)];
+    pictures.end('t2', at(40));
+    await pictures.look();
+    assert.deepEqual(read, ['a.png', 'b.png', 'a.png']);
+});
+
+test('a look begins where a turn has ended, and nowhere else, as it keeps the sandbox from idling', async () => {
+    let asked = 0;
+    const files = { top: async () => (++asked, []) };
+    const pictures = makePictures(files);
+    pictures.begin('t1', at(10));
+    await pictures.look();
+    assert.equal(asked, 0);
+    pictures.end('t1', at(20));
+    await pictures.look();
+    await pictures.look();
+    assert.equal(asked, 1);
+    pictures.end('t1', at(20));
+    pictures.reset();
+    await pictures.look();
+    assert.equal(asked, 1);
+});
+
+test('a sandbox that rests is not asked, and one that comes to rest is asked no further until it runs', async () => {
+    const asked = [];
+    let runs = false;
+    const files = {
+        top: async () => {
+            asked.push('list');
+            return [file('a.png', 12), file('b.png', 13)];
+        },
+        read: async (path) => {
+            asked.push(path);
+            runs = false;
+            return { bytes: PNG, isWhole: true };
+        },
+    };
+    const shown = [];
+    const pictures = makePictures(files, shown, () => runs);
+    pictures.begin('t1', at(10));
+    pictures.end('t1', at(20));
+    await pictures.look();
+    assert.deepEqual(asked, []);
+    runs = true;
+    await pictures.look();
+    assert.deepEqual(asked, ['list', 'a.png']);
+    runs = true;
+    await pictures.look();
+    assert.deepEqual(asked, ['list', 'a.png', 'list', 'b.png']);
+    assert.deepEqual(shown, ['t1 a.png image/png', 't1 b.png image/png']);
 });
