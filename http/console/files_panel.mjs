@@ -93,7 +93,7 @@ export class FilesPanel {
     #offerHidden() {
         const { filesHidden } = this.#at;
         filesHidden.hidden = !this.#showsAll && this.#hidden === 0;
-        filesHidden.textContent = this.#showsAll ? 'Hide them again' : `${this.#hidden} hidden`;
+        filesHidden.textContent = this.#showsAll ? 'Hide hidden files' : `${this.#hidden} hidden`;
         filesHidden.setAttribute('aria-pressed', String(this.#showsAll));
     }
 
