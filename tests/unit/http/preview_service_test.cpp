@@ -152,7 +152,7 @@ TEST_CASE("A page that asks by HEAD is told to wait on only where no dev server 
         answer = client->take();
         CHECK(answer.starts_with("HTTP/1.1 504 "));
     }
-    CHECK(has(answer, "X-Atoll-Preview: waiting\r\n") == waits);
+    CHECK(has(answer, "X-Atoll-Preview: paused\r\n") == waits);
 }
 
 TEST_CASE(
@@ -175,7 +175,7 @@ TEST_CASE(
     const std::string answer = client->take();
     CHECK(answer.starts_with("HTTP/1.1 503 "));
     CHECK(has(answer, text));
-    CHECK(has(answer, "X-Atoll-Preview: waiting\r\n"));
+    CHECK(has(answer, "X-Atoll-Preview: paused\r\n"));
     CHECK(lab.requests() == 0);
 }
 
