@@ -82,7 +82,7 @@ export class FilesPanel {
         this.#watch.start();
     }
 
-    // What shells and package managers keep at the top of the workspace, and the server leaves out of what it lists.
+    // Shells and package managers keep these at the top of the workspace; the server leaves them out of its lists.
     #toggleHidden() {
         this.#showsAll = !this.#showsAll;
         this.#offerHidden();

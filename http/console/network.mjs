@@ -33,7 +33,7 @@ export function readRules(text) {
     return text.split(/[\s,]+/).filter((rule) => rule !== '');
 }
 
-/** Whether somebody is asked about hosts that are not listed. */
+/** True if somebody is asked about hosts that are not listed. */
 export function asksOf(network) {
     return typeof network === 'object' && network.ask === true;
 }

@@ -124,7 +124,7 @@ test('what shells and package managers keep is counted, and shown on a click', a
     await row(page, '.npm').click();
     await row(page, '.npm/log').waitFor();
     assert.equal(await page.getAttribute('#files-hidden', 'aria-pressed'), 'true');
-    // What is shown is watched, too.
+    // Shown folders are watched, too.
     await run('touch .cache/fresh .bash_history');
     await row(page, '.bash_history').waitFor();
     await screenshot(page, 'files-hidden');
