@@ -1,4 +1,4 @@
-// Persons who decide on hosts that a conversation's list does not have.
+// The decisions of persons on hosts that a conversation's list does not have.
 #include <utility>
 
 #include "core/conversation/conversation.hpp"
