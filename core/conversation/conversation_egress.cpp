@@ -1,4 +1,4 @@
-// The decisions of persons on hosts that a conversation's list does not have.
+// Persons who decide on hosts that a conversation's list does not have.
 #include <utility>
 
 #include "core/conversation/conversation.hpp"
