@@ -97,10 +97,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void read_start(const View& view, Reply<EventPtr> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: no_turn.
     void interrupt(const std::string& id, Reply<View> reply);
-    /// Pauses it. Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the
-    /// sandbox, which is ended after the warm limit. A warm pause is cold where this host or the server's
-    /// settings allow none, or the sandbox is not up. Calls `reply` when it is paused. Errors: not_found,
-    /// conversation_ended, turn_in_progress (warm only).
+    /// Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the sandbox,
+    /// which is ended after the warm limit; cold where this host or the server's settings allow no warm
+    /// pause, or the sandbox is not up. `reply` when it is paused. Errors: not_found, conversation_ended,
+    /// turn_in_progress (warm only).
     void pause(const std::string& id, PauseMode mode, Reply<View> reply);
     /// Lets the sandbox go on, or starts it again; calls `reply` when it is ready.
     void resume(const std::string& id, Reply<View> reply);
