@@ -66,7 +66,7 @@ class Machine {
     /// frozen, or is not up. Precondition: no turn is open.
     Actions freeze(PauseReason reason, std::string text);
     Actions resume();
-    /// Ends the conversation; `removed()` follows when the sandbox and its workspace are gone.
+    /// The end of the conversation; `removed()` when the sandbox and its workspace are gone.
     Actions end(std::string code, std::string text);
     Actions removed();
 
