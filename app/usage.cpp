@@ -60,7 +60,7 @@ std::string warnings(const UsageFacts& facts) {
     for (const auto& address : facts.addresses) {
         if (facts.scheme == Scheme::http && is_reachable(address))
             text += "\nWARNING: " + address +
-                    " is not encrypted: who is on the way reads keys and conversations. Give the\n"
+                    " is not encrypted: others on the network can read keys and conversations. Give the\n"
                     "server --tls-cert and --tls-key, or put it on the loopback behind a proxy with TLS.\n";
     }
     return text;

@@ -1,4 +1,5 @@
-// What the machine of a conversation (machine.hpp) asks its owner to do, one small struct an action.
+// The actions that the machine of a conversation (machine.hpp) asks its owner to perform, each a small
+// struct.
 #pragma once
 
 #include <string>
@@ -13,23 +14,23 @@
 
 namespace atl::conversation {
 
-/// Of the error that a turn ends with when its sandbox ended so.
+/// The code of the error that a turn ends with when its sandbox ended so.
 std::string error_code_of(sandbox::ExitClass exit_class);
 /// The `code` of a start that failed: agent_failed or sandbox_failed.
 std::string start_code_of(base::Errc why);
-/// Of the pause that follows such an end.
+/// The reason of the pause that follows such an end.
 PauseReason pause_reason_of(sandbox::ExitClass exit_class) noexcept;
 
-/// Whether a generation starts with its agent.
+/// Says if a generation starts with its agent.
 enum class AgentStart : std::uint8_t { at_once, on_demand };
 
 namespace action {
 
-// The log.
+// Actions on the log.
 struct LogSessionStart {};
 struct LogSandboxReady {};
 struct LogSandboxResumed {
-    PauseMode mode = PauseMode::cold;  // of the pause that is over
+    PauseMode mode = PauseMode::cold;  // the mode of the pause that is over
 };
 struct LogSandboxPaused {
     PauseReason reason = PauseReason::none;
@@ -45,7 +46,7 @@ struct LogTurnError {
 };
 struct LogTurnDone {};
 
-// The generation and its agent. What becomes of each is told to the machine.
+// Actions on the generation and its agent. The machine is told how each went.
 struct StartSandbox {
     AgentStart agent = AgentStart::at_once;
 };
@@ -58,7 +59,7 @@ struct FreezeSandbox {};
 struct ThawSandbox {};
 struct RemoveSandbox {};  // with its workspace
 
-// The turn.
+// Actions on the turn.
 struct SendQuery {};
 struct DropQuery {};
 struct SendInterrupt {};
@@ -69,9 +70,9 @@ struct ArmGrace {
 };
 struct DisarmGrace {};
 
-// Leases.
-struct GrantLeases {};  // all that wait
-/// They are over. `held`: those that wait get the next generation.
+// Actions on leases.
+struct GrantLeases {};  // grants all that wait
+/// Ends leases. `held`: the held ones alone; those that wait get the next generation.
 enum class LeaseScope : std::uint8_t { all, held, waiting };
 struct EndLeases {
     LeaseScope scope = LeaseScope::all;
@@ -82,15 +83,15 @@ struct EndLeases {
 struct ArmLeaseGrace {};
 struct DisarmLeaseGrace {};
 
-// The record and those who wait for an answer.
-struct Persist {};  // status, reason or generation changed
-/// To those who wait for a start; without a code it went well.
+// Actions on the record, and answers to clients that wait.
+struct Persist {};  // the status, reason or generation changed
+/// Answers the clients that wait for a start; without a code the start went well.
 struct AnswerStarted {
     std::string code;
     std::string detail;
 };
 struct AnswerPaused {};
-/// It never came to life: forget it and answer its create.
+/// The conversation never came to life: forget it and answer its create.
 struct Discard {
     std::string code;
     std::string detail;

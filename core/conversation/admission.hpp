@@ -1,8 +1,9 @@
-// Who may start a sandbox now, and who has to wait until another one has ended for it. A start goes ahead at
-// once where there is room; else what can be spared is ended (evicted) and the start waits for that end, in
-// the order in which they came; and where nothing can be spared it is refused (capacity). A start beyond the
-// share of its user evicts that user's sandboxes alone, and none where too few can be; then it is refused
-// (user_share). Nobody waits behind it. Pure: what room is and who can be spared come from outside.
+// Decides which start of a sandbox goes ahead now, and which one waits until another sandbox has ended for
+// it. A start goes ahead at once where there is room. Otherwise sandboxes that can be spared are ended
+// (evicted), and the start waits for these ends; starts go ahead in the order in which they came. Where
+// nothing can be spared the start is refused (capacity). A start beyond the share of its user evicts that
+// user's sandboxes alone, and none where too few can be evicted; then it is refused (user_share). No start of
+// another user waits behind it. Pure: the room and the victims come from outside.
 //
 // Invariants: every start that is not cancelled is answered once; one start evicts as many as it is worth at
 // most, and whatever was only started ahead before that; nothing is evicted while there is room.
@@ -20,16 +21,16 @@
 
 namespace atl::conversation {
 
-/// Sandboxes that can be evicted. `of`: only those of this user; null: anybody's.
+/// The sandboxes that can be evicted. `of`: only those of this user; null: anybody's.
 class Victims {
   public:
     virtual ~Victims() = default;
-    /// True if enough of them can be evicted for a start: one of anybody's; of a user's as many as bring that
-    /// user within its share.
+    /// True if enough of them can be evicted for a start. For `of` null this is one sandbox; for a user it is
+    /// the number that brings the user within its share.
     virtual bool is_possible(const base::ShareHolder* of) const = 0;
     /// Begins to end the best victim and names its sandbox. None: there is no victim.
     virtual std::optional<std::string> evict(const base::ShareHolder* of) = 0;
-    /// The error for who cannot wait: `why`, perhaps with a time after which to try again.
+    /// The error for a start that cannot wait: `why`, perhaps with a time after which to try again.
     virtual base::Error refusal(const base::Error& why, const base::ShareHolder* of) const = 0;
 };
 
@@ -39,10 +40,11 @@ class Admission {
     using Go = std::function<void(base::Result<void>)>;
     struct Ports {
         std::function<base::Result<void>(const sandbox::Demand&)> room;
-        /// Begins to end one that was only started ahead and names it; ended() follows. None: there is none.
+        /// Begins to end a sandbox that was only started ahead and names it; ended() follows. None: there is
+        /// none.
         std::function<std::optional<std::string>()> shrink_pool;
         std::function<bool()> can_shrink_pool;
-        /// How many evictions such a start is worth: 0 where they would not help.
+        /// The number of evictions that such a start is worth: 0 where they would not help.
         std::function<std::size_t(const sandbox::Limits&)> worth_evicting;
         Victims& victims;
     };

@@ -89,7 +89,7 @@ View Conversation::view() const {
     record.last_seq = log_->committed_seq();
     const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
     View view = view_of(context_, std::move(record), living != nullptr ? *living : sandbox_record_);
-    // Nobody is told of a turn before its turn_start is committed.
+    // Nobody hears of a turn before its turn_start is committed.
     if (machine_.turn_open() && turn_.record().first_seq <= log_->committed_seq())
         view.open_turn = turn_.view();
     return view;
@@ -115,7 +115,7 @@ void Conversation::create(Reply<View> reply) {
         else if (view.error().code() == Errc::storage_failed) {
             view = Error(Errc::storage_failed, "the database takes no writes; nothing was made");
             if (self && !self->erasing_)
-                self->remove([](const Result<void>&) {});  // what was made by then
+                self->remove([](const Result<void>&) {});  // removes what was made by then
         }
         reply(std::move(view));
     });
@@ -143,7 +143,7 @@ Result<void> Conversation::check_capacity() {
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
-    // Merged here, not by the caller: another change may have come between its look and this.
+    // The owner merges, not the caller: another change may have come between the caller's look and this.
     const auto limits = patch.limits.value_or(sandbox::LimitChanges()).applied_to(sandbox_record_.limits);
     if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, limits); patch.limits && !fits)
         return refuse(reply, fits.error());
@@ -172,7 +172,7 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
 void Conversation::remove(Reply<void> reply) {
     erasing_ = true;
     removal_waiters_.push_back(std::move(reply));
-    // One whose time was up has no sandbox any more, or is just losing it.
+    // A conversation whose time was up has no sandbox any more, or is just losing it.
     if (machine_.status() != Status::ended)
         end("conversation_deleted", "the conversation was deleted");
     else if (sandbox_record_.gone)
@@ -233,7 +233,7 @@ void Conversation::pause(PauseMode mode, Reply<View> reply) {
 }
 
 void Conversation::pause_warm(PauseReason reason, const std::string& text) {
-    // One that is frozen, or on its way to, stays so.
+    // A sandbox that is frozen, or is being frozen, stays so.
     const bool can = !machine_.sandbox_up() || context_.sandboxes.can_freeze(record_.sandbox_id);
     perform(context_.settings.warm_limit.count() > 0 && can ? machine_.freeze(reason, text)
                                                             : machine_.pause(reason, "paused", text));
@@ -274,7 +274,7 @@ void Conversation::forget_kept(const std::string& process_id, Reply<bool> reply)
 void Conversation::server_stops() {
     if (!machine_.sandbox_living() && !machine_.turn_open())
         return;
-    // One that is paused already stays so; that its frozen sandbox now ends is no other reason.
+    // A paused conversation stays so; the end of its frozen sandbox is no other reason.
     const auto reason = machine_.sandbox_is_frozen() || machine_.is_borrowed() ? machine_.reason()
                                                                                : PauseReason::server_restart;
     perform(machine_.pause(reason, "server_shutdown", "the server was stopped"));
@@ -355,7 +355,7 @@ void Conversation::perform(const Actions& actions) {
     const auto self = shared_from_this();
     recount();
     for (const Action& action : actions) {
-        // One of them may have been the end of the conversation.
+        // The action before may have been the end of the conversation.
         if (erased_)
             return;
         std::visit([this](const auto& one) { run(one); }, action);
@@ -392,7 +392,7 @@ void Conversation::on_started(const Result<void>& result) {
             .info();
     }
     perform(machine_.sandbox_started());
-    // After the answer, which that commit gives.
+    // The sandbox is claimed after the answer, which that commit gives.
     if (is_new)
         context_.journal.after_commit([&sandboxes = context_.sandboxes, sandbox_id = record_.sandbox_id] {
             sandboxes.claim(sandbox_id);
@@ -409,7 +409,7 @@ void Conversation::on_agent_started(const Result<void>& result) {
     perform(machine_.agent_start_failed(limit ? error_code_of(limit->exit_class) : start_code_of(why.code()),
                                         limit ? limit->detail : why.detail()));
     const bool is_unknown = why.code() == Errc::bridge_failed || why.code() == Errc::deadline_exceeded;
-    // Whether one runs now, the guest alone knows, and it does not answer.
+    // The guest alone knows if an agent runs now, and it does not answer.
     if (is_unknown && machine_.sandbox_up() && !limit)
         perform(machine_.pause(PauseReason::crash, "sandbox_crashed", why.detail()));
 }
@@ -452,7 +452,7 @@ void Conversation::run(const action::Persist&) {
     record_.reason = machine_.reason();
     record_.first_seq = log_->first_seq();
     record_.log_bytes = log_->bytes();
-    // One that is being deleted does not come back after a crash; its sandbox does, to be removed.
+    // A conversation that is being deleted does not come back after a crash; its sandbox does, to be removed.
     if (erasing_)
         context_.journal.add(EraseConversation{record_.key});
     else
@@ -467,7 +467,7 @@ void Conversation::put_sandbox() {
     last_batch_ = context_.journal.batch_number();
 }
 
-/// The error for those who wait for a start: a lack of room is no failure of the sandbox.
+/// The error for clients that wait for a start: a lack of room is no failure of the sandbox.
 Error Conversation::refused_start(std::string_view code, const std::string& detail) const {
     const Errc why = start_error_.code();
     if ((why == Errc::capacity || why == Errc::user_share) && start_error_.detail() == detail)
@@ -490,8 +490,8 @@ void Conversation::run(const action::AnswerStarted& answered) {
                                : std::optional(refused_start(answered.code, answered.detail)));
 }
 
-/// Once what the answer says is committed: with how it is then, or with `error`, which needs no commit in
-/// time.
+/// Answers once the commit has all that the answer says: with the present state, or with `error`, which needs
+/// no commit in time.
 void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error> error) {
     if (waiters.empty())
         return;
@@ -519,11 +519,12 @@ void Conversation::run(const action::RemoveSandbox&) {
     kept_processes_.end_generation();
     if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
         sandbox_record_ = *living;
-    // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
+    // The workspace goes only after the commit of the end: a conversation that comes back after a crash must
+    // find its workspace.
     removal_waits_ = true;
     context_.journal.after_commit(weakly([](Conversation& it) { it.begin_removal(); }));
     owner_.on_removal_waiting(*this);
-    // A full disk is freed by what is deleted: that must not wait for a commit, which needs the disk.
+    // A removal frees a full disk: it must not wait for a commit, which needs the disk.
     if (erasing_ && !context_.journal.healthy() && !context_.journal.is_fenced())
         begin_removal();
 }

@@ -1,6 +1,6 @@
-// One conversation: performs what its machine asks for, through the sandbox manager, its turn, its log and
-// its leases, and answers those who wait. A request on it is answered once. Others know it by id; callbacks
-// hold it weakly. Internal to core/conversation.
+// A conversation. It performs the actions of its machine through the sandbox manager, its turn, its log and
+// its leases, and answers the clients that wait. A request on it is answered once. Other parts know it by id;
+// callbacks hold it weakly. Internal to core/conversation.
 #pragma once
 
 #include <functional>
@@ -26,11 +26,11 @@ namespace atl::conversation {
 
 class Conversation;
 
-/// What a conversation tells the registry that keeps it. Everything is called from inside a conversation's
-/// step: nothing here may act on that conversation.
+/// The calls by which a conversation informs the registry that keeps it. Each call comes from inside a step
+/// of the conversation: nothing here may act on that conversation.
 class ConversationOwner {
   public:
-    /// Whether new work is accepted. Errors: shutting_down, storage_failed.
+    /// Succeeds if new work is accepted. Errors: shutting_down, storage_failed.
     virtual base::Result<void> accepts_work() const = 0;
     /// Calls LogShares::room_for_turn().
     virtual base::Result<void> room_for_turn(const Record& record, std::uint64_t message_bytes) = 0;
@@ -42,7 +42,7 @@ class ConversationOwner {
     /// The removal of its sandbox waits for a commit: begin_removal() may be called before that.
     virtual void on_removal_waiting(Conversation& conversation) = 0;
     virtual void on_removal_begun(Conversation& conversation) = 0;
-    /// Nothing of it lives, or nobody follows it any more: perhaps it rests from now on.
+    /// Nothing of it lives, or nobody follows it any more: it may be at rest from now on.
     virtual void on_quiet() = 0;
     /// It has ended, and nothing but its log is left.
     virtual void on_only_log_left() = 0;
@@ -73,29 +73,28 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         return log_->subscribe(after, base::ShareHolder::owner(record_.user_id, record_.id));
     }
     base::SteadyTime last_activity() const noexcept { return lifetime_.last_activity(); }
-    /// True from a delete on: nobody is told of it any more.
+    /// True from the begin of a delete on: nobody hears of the conversation any more.
     bool is_erasing() const noexcept { return erasing_; }
     View view() const;
-    /// Whether the store has its record and its status as they are, `committed` being the journal's last
-    /// batch.
+    /// True if the store has its record and its status as they are. `committed` is the journal's last batch.
     bool is_stored(std::uint64_t committed) const {
         return machine_.created() && record_.status == machine_.status() && last_batch_ <= committed;
     }
-    /// True if the store has all of it: nothing of it lives, nobody follows it or waits for it, and what it
-    /// wrote is committed.
+    /// True if the store has all of it: nothing of it lives, nobody follows it or waits for it, and all that
+    /// it wrote is committed.
     bool is_resting() const;
     /// It is unloaded: does nothing by itself from now on.
     void stop_timers();
     /// Cuts about `bytes` of its log from the front, but half of it at the most. Returns how much.
     std::uint64_t cut_log(std::uint64_t bytes);
 
-    // Requests; the errors are Manager's. Precondition: it is not erasing.
+    // Requests; the errors are those of Manager. Precondition: it is not erasing.
     void create(Reply<View> reply);
     void patch(const PatchRequest& patch, Reply<View> reply);
     void remove(Reply<void> reply);
     /// Replies as remove() does, once it is_erasing().
     void join_removal(Reply<void> reply) { removal_waiters_.push_back(std::move(reply)); }
-    /// With an Idempotency-Key the store is asked first; what is allowed counts when it has answered.
+    /// With an Idempotency-Key the store is asked first; the checks are made when it has answered.
     void message(Message message, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<View> interrupt();
     void pause(PauseMode mode, Reply<View> reply);
@@ -107,10 +106,10 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         kept_processes_.start(std::move(spec), std::move(reply));
     }
     std::vector<sandbox::ProcessSpec> kept() const { return kept_processes_.list(); }
-    /// `reply` once that is committed, with whether there was one.
+    /// Calls `reply` once that is committed, and says if there was such a process.
     void forget_kept(const std::string& process_id, Reply<bool> reply);
 
-    // What happens to its sandbox.
+    // Events of its sandbox.
     void on_sandbox_exit(const sandbox::Exit& exit) {
         kept_processes_.end_generation();
         port_events_.close_all();
@@ -134,12 +133,12 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void on_tool_progress(const ToolProgress& progress) {
         log_if_room(EventType::tool_progress, tool_data(progress));
     }
-    /// False: its log does not take it.
+    /// False: its log does not take the event.
     bool on_egress(const EgressNotice& notice) { return log_if_room(type_of(notice), egress_data(notice)); }
-    /// False: nobody who could decide hears of it.
+    /// False: nobody who could decide hears of the question.
     bool on_egress_question(const EgressQuestion& question);
     void on_egress_decision(const std::string& id, std::string_view decision);
-    /// Adds a rule to `network.allow`. `reply` and errors as of patch().
+    /// Adds a rule to `network.allow`. `reply` and the errors are those of patch().
     void allow_host(const std::string& rule, Reply<View> reply);
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
@@ -151,7 +150,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// last server ended becomes paused (server_restart), and its open turn gets its error and its done.
     void restore(const StoredConversation& stored);
 
-    /// The store refuses: what is being deleted goes without waiting for a commit.
+    /// The store refuses writes: the removal goes on without waiting for a commit.
     void begin_removal();
     /// Its time in the list of ended ones is over.
     void forget() {
@@ -183,7 +182,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::LogSandboxResumed& resumed) {
         log_event(EventType::sandbox_resumed, resumed_data(generation(), resumed.mode));
         look_at_ports();
-        // A generation that is there for requests alone has none of them until now.
+        // A generation that served requests alone has run no kept process until now.
         if (resumed.mode == PauseMode::cold)
             kept_processes_.start_all();
     }
@@ -231,7 +230,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_capacity();
     std::uint32_t generation() const;
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
-    /// With the open turn's number, so that a client that follows this turn alone sees it.
+    /// Logs the event with the open turn's number, so that a client that follows this turn alone sees it.
     void log_in_turn(EventType type, const std::string& data) {
         log_->append(type, machine_.turn_open() ? turn_.record().turn : 0, data);
     }
@@ -247,8 +246,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void answer(std::vector<Reply<View>>& waiters, std::optional<base::Error> error);
     base::Error refused_start(std::string_view code, const std::string& detail) const;
     void end(const std::string& code, const std::string& text) { perform(machine_.end(code, text)); }
-    /// Its processes or its files may be left: then the store keeps the sandbox, and with it the lease of its
-    /// uid.
+    /// Some of its processes or files may be left: then the store keeps the sandbox, and with it the lease of
+    /// its uid.
     void on_removal_answered() {
         if (erasing_)
             erase();
@@ -269,7 +268,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     Context& context_;
     ConversationOwner& owner_;
     Record record_;
-    sandbox::Record sandbox_record_;  // as last known; outlives the sandbox
+    sandbox::Record sandbox_record_;  // the last known one; outlives the sandbox
     Machine machine_;
     std::shared_ptr<EventLog> log_;
     Turn turn_;
@@ -279,15 +278,15 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     LeaseTable leases_;
     Lifetime lifetime_;
     base::TimerId life_timer_ = 0;
-    base::TimerId lease_timer_ = 0;                           // of the grace after the last lease
-    base::Error start_error_;                                 // of the last start that failed
-    std::shared_ptr<char> asked_ = std::make_shared<char>();  // a copy with each question to the store
+    base::TimerId lease_timer_ = 0;                           // the timer of the grace after the last lease
+    base::Error start_error_;                                 // the error of the last start that failed
+    std::shared_ptr<char> asked_ = std::make_shared<char>();  // a copy goes with each question to the store
     bool erasing_ = false;
     bool erased_ = false;
     bool removal_waits_ = false;
-    Status counted_as_;                    // in the stats
-    std::uint32_t stored_generation_ = 0;  // as the store has it, or will
-    std::uint64_t last_batch_ = 0;         // of the journal: the last one that it writes to or waits for
+    Status counted_as_;                    // the status that the stats count
+    std::uint32_t stored_generation_ = 0;  // the number that the store has, or will have
+    std::uint64_t last_batch_ = 0;         // the journal's last batch that it writes to or waits for
     std::vector<Reply<View>> start_waiters_;
     std::vector<Reply<View>> pause_waiters_;
     std::vector<Reply<void>> removal_waiters_;

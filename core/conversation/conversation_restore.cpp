@@ -1,5 +1,4 @@
-// How a conversation takes over what the store has of it, gives its log up, and tells of the ports of its
-// sandbox.
+// A conversation takes over the store's state of it, gives its log up, and tells the ports of its sandbox.
 #include <algorithm>
 
 #include "core/base/log.hpp"
@@ -14,7 +13,7 @@
 namespace atl::conversation {
 
 void Conversation::restore(const StoredConversation& stored) {
-    // A status that says `active` or `starting` is of a server that ended without changing it.
+    // A status `active` or `starting` comes from a server that ended without changing it.
     stored_generation_ = sandbox_record_.generation;
     const bool ran = record_.status == Status::active || record_.status == Status::starting;
     if (ran) {
@@ -74,8 +73,8 @@ std::uint64_t Conversation::cut_log(std::uint64_t bytes) {
 }
 
 void Conversation::look_at_ports() {
-    // Those of a generation that is there for requests alone, or still starts, are told when it is active;
-    // those of a frozen one stay as they are.
+    // The ports of a generation that is there for requests alone, or still starts, are told when it is
+    // active; those of a frozen generation stay as they are.
     if (!machine_.created() || !machine_.sandbox_up() || machine_.is_borrowed())
         return;
     port_events_.update(open_ports_of(context_, sandbox_record_));

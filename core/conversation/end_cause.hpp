@@ -1,6 +1,6 @@
-// Why work on a generation ended: the one place that makes an error of the end of a generation, and the one
-// that waits for it. The connection to the guest breaks first; the cause is known a moment later. Not here:
-// how a generation ends (core/sandbox/machine.hpp).
+// The cause of the end of work on a generation. This is the one place that makes an error of the end of a
+// generation, and the one that waits for it. The connection to the guest breaks first; the cause is known a
+// moment later. Not here: the end of a generation itself (core/sandbox/machine.hpp).
 #pragma once
 
 #include <functional>
@@ -21,11 +21,11 @@ namespace atl::conversation {
 /// a sentence.
 base::Error end_error(std::string_view code, std::string detail);
 
-/// The same of the present generation of a sandbox, which is being ended or has just ended. Without a known
+/// The same for the present generation of a sandbox, which is being ended or has just ended. Without a known
 /// cause: sandbox_gone.
 base::Error end_of_generation(const sandbox::Manager& sandboxes, const std::string& sandbox_id);
 
-/// Finds the cause for the one who holds a lease, which must outlive this. Takes the lease's on_end() for
+/// Finds the cause for the holder of a lease. The lease must outlive this. Takes the lease's on_end() for
 /// itself.
 class EndCause {
   public:

@@ -58,7 +58,7 @@ EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view d
     pending_.push_back({event, journal_.batch_number()});
     journal_.add(AppendEvent{key_, event}, when);
     schedule_publish(when);
-    // What happens without turns has its bound, too: a share of it goes as a turn does.
+    // Events outside of turns have their bound, too: a share of it is cut as a turn is.
     if (!turn_open_ && open_bytes_ > bound_bytes_ / k_shares_without_turns)
         close_turn();
     return event;
@@ -119,7 +119,7 @@ EventLog::TurnRange EventLog::finished_before(std::uint64_t last_seq, std::uint6
 
 void EventLog::publish() {
     publish_scheduled_ = false;
-    // What another waiter of the same commit appended belongs to the next one.
+    // Events that another waiter of the same commit appended belong to the next commit.
     while (!pending_.empty() && journal_.is_committed(pending_.front().batch)) {
         window_->publish(std::move(pending_.front().event));
         pending_.pop_front();

@@ -16,7 +16,7 @@ bool is_of(const Conversation& one, const base::ShareHolder* user) {
     return user == nullptr || one.record().holder() == *user;
 }
 
-/// How many sandboxes of a user that has no room in its share have to end before it has some.
+/// The number of sandboxes that have to end before a user without room in its share has some.
 std::uint64_t ends_needed(const base::Budget& places, const base::ShareHolder& user) {
     const std::uint64_t held = places.held_by(user);
     std::uint64_t ends = 1;
@@ -27,9 +27,9 @@ std::uint64_t ends_needed(const base::Budget& places, const base::ShareHolder& u
 
 }  // namespace
 
-/// How long until its sandbox may be ended for another one; none: not as things are. A frozen one, and one
-/// that only waits out the grace of its last lease, waits for nobody. Else it must have been idle for a
-/// while, and nobody may be following: a follower is about to write.
+/// The time until its sandbox may be ended for another one; none: it may not, as things are. A frozen sandbox
+/// may be ended at once, and so may a sandbox that only waits out the grace of its last lease. Every other
+/// one must have been idle for a while, and nobody may follow it: a follower is about to write.
 std::optional<base::Millis> Eviction::time_to_evictable(const Conversation& one) const {
     const Machine& machine = one.machine();
     if (one.is_erasing() || machine.status() == Status::ended || machine.turn_open() || machine.is_in_use())
@@ -42,8 +42,8 @@ std::optional<base::Millis> Eviction::time_to_evictable(const Conversation& one)
     return std::max(base::Millis{0}, context_.settings.evict_idle - idle);
 }
 
-/// The best victim: one that is there for leases alone and has none, then a frozen one, then the longest
-/// idle.
+/// The best victim. First comes a sandbox that was started for leases alone and has none, then a frozen one,
+/// then the one that was idle for longest.
 Conversation* Eviction::find_victim(const base::ShareHolder* of) const {
     Conversation* best = nullptr;
     const auto rank = [](const Conversation& one) {

@@ -1,4 +1,4 @@
-// Whose sandbox is ended to make room for another one. Internal to core/conversation.
+// Chooses the sandbox that is ended to make room for another one. Internal to core/conversation.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,14 @@ class Eviction final : public Victims {
   public:
     explicit Eviction(const Context& context) : context_(context) {}
 
-    /// A generation of it begins to live.
+    /// A generation of this conversation begins to live.
     void add(Conversation& conversation) { living_.insert(&conversation); }
-    /// It is gone.
+    /// This conversation is gone.
     void erase(Conversation& conversation) { living_.erase(&conversation); }
 
     bool is_possible(const base::ShareHolder* of) const override;
     std::optional<std::string> evict(const base::ShareHolder* of) override;
-    /// With the time until the next sandbox can be evicted, if it is known.
+    /// Adds the time until the next sandbox can be evicted, if it is known.
     base::Error refusal(const base::Error& why, const base::ShareHolder* of) const override;
 
   private:
@@ -32,7 +32,7 @@ class Eviction final : public Victims {
     std::optional<base::Millis> time_to_evictable(const Conversation& one) const;
 
     const Context& context_;
-    std::unordered_set<Conversation*> living_;  // those with a sandbox that lives, and some that had one
+    std::unordered_set<Conversation*> living_;  // those with a living sandbox, and some that had one
 };
 
 }  // namespace atl::conversation

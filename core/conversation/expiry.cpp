@@ -11,9 +11,10 @@
 namespace atl::conversation {
 namespace {
 
-// Of one look; more are due a moment later.
+// The number of conversations in a look; if more are due, the next look comes a moment later.
 constexpr std::size_t k_expiring_looked_at = base::k_forgotten_at_once;
-// Those that wait are the first that the store finds: a look goes beyond so many of them.
+// The conversations that wait for another try are the first that the store finds: a look goes beyond so many
+// of them.
 constexpr std::size_t k_waiting_looked_past = 112;
 constexpr base::Millis k_expiry_pause{250};
 constexpr base::Millis k_retry{1000};
@@ -102,7 +103,7 @@ std::size_t Expiry::looked_at() const {
 }
 
 base::Millis Expiry::try_or_wait(const std::string& id, const Act& act) {
-    // What was forgotten is still found until that is committed.
+    // The store still finds a forgotten conversation until that is committed.
     const base::Millis soon = context_.journal.healthy() ? k_expiry_pause : k_retry;
     Attempt& attempt = attempts_[id];
     attempt.look = looks_;
@@ -137,7 +138,8 @@ void Expiry::on_tried(const std::string& id, const base::Result<void>& done) {
         base::LogLine(base::evt::store_failed).field("conv", id).quoted("err", done.error().detail()).warn();
 }
 
-/// Of those that are not due any more: erased by a client, or with a longer time to live.
+/// Drops the attempts for conversations that are not due any more: erased by a client, or with a longer time
+/// to live.
 void Expiry::forget_attempts() {
     std::erase_if(attempts_, [this](const auto& entry) {
         return !entry.second.is_under_way && entry.second.look != looks_;

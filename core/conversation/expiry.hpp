@@ -1,7 +1,7 @@
-// Ends conversations that are not in memory when their time to live is over, and forgets ended conversations
+// Ends conversations that are not in memory when their time to live is over. Also forgets ended conversations
 // after the time that they are kept, or when there are too many. The store finds both, so such a conversation
-// takes no memory. What cannot be read is tried ever more seldom, up to a minute apart, and told once.
-// Internal to core/conversation.
+// takes no memory. A conversation that cannot be read is tried ever more seldom, up to a minute apart, and
+// told once. Internal to core/conversation.
 //
 // Invariant: a timer is armed while the store has a conversation with a time to live, or an ended one.
 #pragma once
@@ -20,11 +20,11 @@ namespace atl::conversation {
 
 class Expiry {
   public:
-    /// How it went: called once, from inside the call or later.
+    /// Takes the result of an action: called once, from inside the call or later.
     using Tried = std::function<void(const base::Result<void>& done)>;
     using Act = std::function<void(const std::string& id, const Tried& tried)>;
     struct Actions {
-        /// Whether a conversation is in memory: then its own timer ends it.
+        /// True if the conversation is in memory: then its own timer ends it.
         std::function<bool(const std::string& id)> is_loaded;
         /// Loads a conversation whose time to live is over; its own timer then ends it.
         /// Errors: storage_failed.
@@ -45,17 +45,17 @@ class Expiry {
     void stop();
 
   private:
-    /// Of a conversation that was due and is still there.
+    /// The tries for a conversation that was due and is still there.
     struct Attempt {
         bool is_under_way = false;
         base::Millis wait{0};
-        base::SteadyTime next{};  // not before
-        std::uint64_t look = 0;   // the last one that found it due
+        base::SteadyTime next{};  // the earliest time of the next try
+        std::uint64_t look = 0;   // the last look that found it due
     };
 
     void look();
     void look_at_ended(base::Millis next);
-    /// Tries it, unless it is to wait; returns after which time to look again.
+    /// Tries it, unless it is to wait; returns the time after which to look again.
     base::Millis try_or_wait(const std::string& id, const Act& act);
     void on_tried(const std::string& id, const base::Result<void>& done);
     void forget_attempts();
@@ -68,8 +68,8 @@ class Expiry {
     bool scheduled_ = false;
     std::unordered_map<std::string, Attempt> attempts_;
     std::uint64_t looks_ = 0;
-    std::size_t tries_left_ = 0;                                       // of this look
-    bool logged_failure_ = false;                                      // that one cannot be read
+    std::size_t tries_left_ = 0;                                       // the tries that this look has left
+    bool logged_failure_ = false;                                      // a failed read is in the server's log
     std::shared_ptr<Expiry*> self_ = std::make_shared<Expiry*>(this);  // null inside once it is destroyed
 };
 

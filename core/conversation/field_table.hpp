@@ -34,7 +34,7 @@ struct FieldEntry {
     T ClientFields::*value;
     std::optional<T> FieldChanges::*change;
     std::size_t most;           // bytes of a text
-    std::string_view means;     // its descriptions in the OpenAPI document: as it is shown,
+    std::string_view means;     // its descriptions in the OpenAPI document: in an answer,
     std::string_view at_make;   // in a request that makes a conversation,
     std::string_view at_patch;  // and in one that changes it
 };

@@ -15,9 +15,9 @@ using Kind = WatchNote::Kind;
 
 namespace {
 
-// Notes that are no changes: of a reader that reads nothing over many starts.
+// The most notes that are no changes. A reader that reads nothing over many starts would gather more.
 constexpr std::size_t k_most_notes = 256;
-// Of a change in memory, beside its paths.
+// The memory that a change takes beside its paths.
 constexpr std::size_t k_change_bytes = sizeof(sandbox::FileChange);
 
 WatchNote note_of(Kind kind) {
@@ -46,14 +46,14 @@ WatchNote changes_note(sandbox::FileChanges changes) {
     return note;
 }
 
-/// Whether a later try may do better without anybody's help.
+/// True if a later try may do better without anybody's help.
 bool is_passing(Errc code) {
     return code == Errc::bridge_failed || code == Errc::deadline_exceeded;
 }
 
 }  // namespace
 
-/// One sandbox with readers, and the watch in its living generation.
+/// A sandbox with readers, and the watch in its living generation.
 class WatchedSandbox final : private sandbox::WatchObserver {
   public:
     WatchedSandbox(base::Timers& timers, sandbox::Manager& sandboxes, std::string id,
@@ -77,7 +77,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
         else if (watch_ == nullptr)
             begin_in(base::Millis{0});
     }
-    /// True: it was the last one.
+    /// Removes a reader. True: it was the last one.
     bool remove(FileWatch& reader) {
         readers_.remove(reader);
         return readers_.empty();
@@ -149,7 +149,7 @@ void WatchedSandbox::on_status(sandbox::Status status) {
     readers_.wake_all();
 }
 
-// Never from inside a step of the sandbox.
+// Begins the watch after `delay`, never from inside a step of the sandbox.
 void WatchedSandbox::begin_in(base::Millis delay) {
     if (begin_timer_ == 0)
         begin_timer_ = timers_.arm(delay, [this] {
@@ -237,7 +237,8 @@ bool FileWatch::is_too_slow(const WatchNote& note) const noexcept {
            waiting_bytes_ + note.bytes > base::k_watch_waiting_bytes;
 }
 
-/// What waits becomes one rescan, what is not covered, and the word that the sandbox is paused, if it is.
+/// Replaces the notes that wait. One rescan takes their place, with the number of directories that are not
+/// covered, and the pause of the sandbox, if it is paused.
 void FileWatch::drop_changes() {
     std::optional<WatchNote> uncovered;
     for (WatchNote& note : std::exchange(notes_, {}))
@@ -254,7 +255,7 @@ void FileWatch::drop_changes() {
 }
 
 void FileWatch::push(WatchNote note) {
-    // One piece of changes always fits.
+    // A single piece of changes always fits.
     if (!notes_.empty() && is_too_slow(note))
         drop_changes();
     if (note.kind == Kind::changes) {

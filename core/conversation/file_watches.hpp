@@ -1,5 +1,5 @@
-// Who follows the files of a workspace. All readers of a sandbox share one watch inside its living
-// generation. A watch holds no lease and is no activity: it begins when a generation is up, whoever brought
+// The readers of the files of a workspace. All readers of a sandbox share a watch inside its living
+// generation. A watch holds no lease and is no activity: it begins when a generation is up, whatever brought
 // that up, and ends with it. Single-threaded.
 //
 // Invariants: after `started` or `rescan` a reader is told every change, until the next `paused` or `rescan`;
@@ -26,7 +26,7 @@ namespace atl::conversation {
 class FileWatches;
 class WatchedSandbox;
 
-/// What a reader is told.
+/// A note that a reader gets.
 struct WatchNote {
     enum class Kind : std::uint8_t {
         started,    // all that changes from now on is told
@@ -39,12 +39,12 @@ struct WatchNote {
 
     Kind kind = Kind::started;
     std::shared_ptr<const sandbox::FileChanges> changes{};
-    std::uint64_t directories = 0;  // uncovered
-    base::Error why{};              // ended
-    std::size_t bytes = 0;          // of the changes, about
+    std::uint64_t directories = 0;  // for `uncovered`
+    base::Error why{};              // for `ended`
+    std::size_t bytes = 0;          // the approximate size of the changes
 };
 
-/// One reader. Its destruction ends it.
+/// A reader. Its destruction ends it.
 class FileWatch {
   public:
     FileWatch(std::shared_ptr<FileWatches*> owner, std::string sandbox_id)
@@ -53,7 +53,7 @@ class FileWatch {
     FileWatch(const FileWatch&) = delete;
     FileWatch& operator=(const FileWatch&) = delete;
 
-    /// Nothing: wait for on_wake().
+    /// The next note. None: wait for on_wake().
     std::optional<WatchNote> next();
     /// `wake` is called when there is more to read. It must only set something off.
     void on_wake(std::function<void()> wake);
@@ -83,7 +83,7 @@ class FileWatch {
 
 class FileWatches {
   public:
-    /// What becomes of readers when a generation ends.
+    /// Says what happens to readers when a generation ends.
     enum class AtEnd : std::uint8_t { waits_for_next, ends };
 
     FileWatches(base::Timers& timers, sandbox::Manager& sandboxes);
@@ -95,7 +95,7 @@ class FileWatches {
     void on_status(const std::string& sandbox_id, sandbox::Status status);
     void on_removed(const std::string& sandbox_id);
 
-    /// Sandboxes with readers.
+    /// The number of sandboxes with readers.
     std::size_t size() const noexcept { return watched_.size(); }
 
   private:

@@ -58,7 +58,7 @@ void Generations::start(AgentStart agent) {
     const sandbox::AgentSpec* const configured = context_.settings.find_agent(conversation_.agent);
     if (configured == nullptr)
         return later([](Generations& it) { it.owner_.on_started(no_agent()); });
-    // Before a place is asked for, which must be taken in that call.
+    // Reads the past turns before a place is asked for, which must be taken in that call.
     is_start_reading_ = true;
     place_ = context_.sandboxes.reserve({sandbox_.limits, sandbox_.holder});
     read_past(*configured, [this](std::string past) {
@@ -67,7 +67,7 @@ void Generations::start(AgentStart agent) {
     });
 }
 
-/// Calls `go_on` with the turns that `agent` is to be told of, for others than a program at once.
+/// Calls `go_on` with the turns that `agent` is to be told; at once where the agent is no program.
 void Generations::read_past(const sandbox::AgentSpec& agent, PastRead go_on) {
     const bool is_told = agent.kind == sandbox::AgentSpec::Kind::command;
     if (!is_told || log_.finished_before(log_.last_seq(), 0).last_seq == 0)
@@ -107,7 +107,7 @@ void Generations::launch(AgentStart agent, const std::string& past, const Result
         spec.kind = sandbox::AgentSpec::Kind::none;  // its folder is shown all the same
         spec.resume.clear();
     }
-    // A generation that is still going down ends first; then the machine has been told already.
+    // A generation that is still going down ends first; the machine has been told already.
     context_.sandboxes.start(conversation_.sandbox_id, spec, [self = self_](const Result<void>& result) {
         if (*self != nullptr)
             (*self)->owner_.on_started(result);

@@ -1,6 +1,6 @@
-// The generations of one conversation's sandbox, as a part of it: starts, stops, freezes and thaws the living
-// one through the sandbox manager, and starts the agent inside it; a program in a later generation
-// is told of the turns before it. The result goes to the owner, from the loop. Internal to
+// The generations of a conversation's sandbox, as a part of the conversation. This starts, stops, freezes and
+// thaws the living generation through the sandbox manager, and starts the agent inside it. A program in a
+// later generation is told of the turns before it. The result goes to the owner, from the loop. Internal to
 // core/conversation.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace atl::conversation {
 
 class GenerationOwner {
   public:
-    /// A place was given: it begins to live.
+    /// The generation has its place: it begins to live.
     virtual void on_living() = 0;
     virtual void on_started(const base::Result<void>& result) = 0;
     virtual void on_agent_started(const base::Result<void>& result) = 0;
@@ -38,15 +38,16 @@ class Generations {
     Generations(const Generations&) = delete;
     Generations& operator=(const Generations&) = delete;
 
-    /// Reads what the agent is told first, then waits for a place if it must.
+    /// Starts a generation. It first reads the turns that the agent is told, then waits for a place if it
+    /// must.
     void start(AgentStart agent);
-    /// The first one: the pool may have started it already.
+    /// Starts the first generation: the pool may have started it already.
     void claim_or_start();
     void start_agent();
     void stop(sandbox::ExitClass exit_class, const std::string& reason);
     void freeze();
     void thaw();
-    /// It will not start any more, nor will an agent. True: it waited to be started.
+    /// Cancels a start of the generation or of an agent. True: the generation waited to be started.
     bool cancel_start();
 
   private:
@@ -58,7 +59,7 @@ class Generations {
     void launch_agent(const std::string& past);
     sandbox::AgentSpec told(const std::string& past, std::uint32_t generation) const;
     void take_over_warm();
-    /// `call` from the loop, if this is still there.
+    /// Calls `call` from the loop, if this is still there.
     template <class Call>
     void later(Call call);
 
@@ -68,9 +69,9 @@ class Generations {
     const Record& conversation_;
     const sandbox::Record& sandbox_;
     const EventLog& log_;
-    std::optional<PastTurns> past_;                // being read
+    std::optional<PastTurns> past_;                // the turns that are being read
     std::unique_ptr<sandbox::Reservation> place_;  // while it is read for a start
-    bool is_start_reading_ = false;                // for a generation, not for an agent in one
+    bool is_start_reading_ = false;                // the read is for a generation, not for an agent in one
     std::shared_ptr<Generations*> self_;           // null inside once it is destroyed
 };
 

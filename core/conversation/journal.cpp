@@ -51,7 +51,8 @@ void Journal::add_lazily(PutTurn turn) {
 }
 
 void Journal::arm_lazy() {
-    // Left armed when they go earlier: firing once for nothing is cheaper than cancelling every time.
+    // The timer stays armed when they go earlier: firing once for nothing is cheaper than cancelling every
+    // time.
     if (std::exchange(lazy_armed_, true))
         return;
     timers_.arm(k_lazy_interval, [this] {
@@ -79,7 +80,7 @@ void Journal::answer_after_commit(std::function<void()> done, std::function<void
         arm_late();
 }
 
-// While a batch is at the store, or waits to be tried again.
+// The timer runs while a batch is at the store, or waits to be tried again.
 void Journal::arm_late() {
     if (late_timer_ == 0)
         late_timer_ = timers_.arm(k_answer_deadline, [this] { tell_late(); });
@@ -94,7 +95,7 @@ void Journal::tell_late() {
                 late.push_back(std::exchange(waiter.late, nullptr));
         }
     }
-    // Whoever is told may add writes and waiters.
+    // The waiters may add writes and waiters.
     for (const auto& tell : late)
         tell();
 }

@@ -1,9 +1,10 @@
-// Group commit: writes of one turn of the loop go to the store together, and who waits for them is called
-// after. Nothing that depends on a write happens before. One batch is at the store at a time; what is added
-// meanwhile is the next one. When the store refuses, the same batch is tried again until it goes through;
-// meanwhile healthy() is false and callers refuse new work, so that the next one stays small. A fenced store
-// is never asked again. An agent's events wait outside while a batch is full (congested()). Also removes the
-// events and turns of cut and deleted logs, a few rows at a time, and counts what it commits, for /metrics.
+// Group commit: writes of one turn of the loop go to the store together, and their waiters are called after
+// the commit. Nothing that depends on a write happens before. One batch is at the store at a time; writes
+// that are added meanwhile are the next one. When the store refuses, the same batch is tried again until it
+// goes through. Meanwhile healthy() is false and callers refuse new work, so that the next batch stays small.
+// A fenced store is never asked again. An agent's events wait outside while a batch is full (congested()).
+// The journal also removes the events and turns of cut and deleted logs, a few rows at a time, and counts its
+// commits for /metrics.
 #pragma once
 
 #include <deque>
@@ -21,9 +22,9 @@ namespace atl::conversation {
 
 struct JournalStats {
     base::CountsBy<EventType> events;                       // committed
-    std::uint64_t event_bytes = 0;                          // of their text
+    std::uint64_t event_bytes = 0;                          // the bytes of their text
     std::uint64_t refused_commits = 0;                      // and fenced ones
-    base::Histogram commit_duration{base::k_stall_bounds};  // of durable ones, from the call to their end
+    base::Histogram commit_duration{base::k_stall_bounds};  // from the call to the end of a durable one
 };
 
 class Journal {
@@ -35,7 +36,7 @@ class Journal {
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
 
-    /// When a batch is committed that has to wait for nothing else.
+    /// Says when a batch is committed that has to wait for nothing else.
     enum class When : std::uint8_t {
         soon,    // at the end of this turn of the loop
         lazily,  // with others, after k_lazy_interval at the latest
@@ -43,22 +44,21 @@ class Journal {
 
     /// Adds a write to the batch that is being filled.
     void add(Write write, When when = When::soon);
-    /// The same for the record of a turn whose loss does no harm, since its events tell the same: goes with
-    /// others after k_lazy_interval. A later record of the same turn replaces one that is still to be
-    /// written.
+    /// Adds the record of a turn whose loss does no harm, since its events tell the same. It goes with others
+    /// after k_lazy_interval. A later record of the same turn replaces a record that is still to be written.
     void add_lazily(PutTurn turn);
     /// Calls `done` when all that was added so far is committed.
     void after_commit(std::function<void()> done, When when = When::soon);
-    /// The same for the answer to a request, which must not wait for a disk that stays full: `late` is
+    /// Does the same for the answer to a request, which must not wait for a disk that stays full. `late` is
     /// called, once, when the store has refused for up to k_answer_deadline. `done` still follows with the
     /// commit.
     void answer_after_commit(std::function<void()> done, std::function<void()> late, When when = When::soon);
     static constexpr base::Millis k_answer_deadline{5'000};
-    /// Commits what is there without waiting for the end of the loop's turn; for the start and the end of a
-    /// server. `done` once, possibly from inside the call; on an error the batch stays in place.
+    /// Commits all that was added without waiting for the end of the loop's turn; for the start and the end
+    /// of a server. Calls `done` once, possibly from inside the call; on an error the batch stays in place.
     void flush(std::function<void(base::Result<void>)> done);
-    /// Between the two nothing more is given to the store but by flush(), and nothing is purged; what is
-    /// added waits for release().
+    /// Between hold() and release() nothing is given to the store but by flush(), and nothing is purged;
+    /// writes that are added wait for release().
     void hold() noexcept { held_ = true; }
     void release();
     /// `refused` is called each time the store refuses a batch.
@@ -68,24 +68,24 @@ class Journal {
     bool is_committed(std::uint64_t batch) const noexcept { return batch <= committed_; }
     /// Every batch up to this number is committed.
     std::uint64_t committed() const noexcept { return committed_; }
-    /// True while the batch holds all that one commit should: a commit is a handler of the loop. Who can
-    /// should let writes wait until it is false; all others may still add.
+    /// True while the batch holds all that one commit should: a commit is a handler of the loop. Callers that
+    /// can should let writes wait until it is false; all others may still add.
     bool congested() const noexcept {
         return batch_.size() >= k_batch_writes || batch_bytes_ >= k_batch_bytes;
     }
     /// An error while the store refuses, or would. Errors: storage_failed.
     base::Result<void> usable() const;
     bool healthy() const { return usable().has_value(); }
-    /// Another server has taken over: nothing more is committed, and those who wait for a commit are never
+    /// True if another server has taken over: nothing more is committed, and waiters for a commit are never
     /// called.
     bool is_fenced() const noexcept { return fenced_; }
 
-    /// Has the events of `key` below `below_seq`, which is beyond every seq for a whole log, removed in the
-    /// background, and the turns that Store::purge_log() removes with them. What the store refuses to remove
+    /// Removes the events of `key` below `below_seq` in the background, and the turns that Store::purge_log()
+    /// removes with them. For a whole log `below_seq` is beyond every seq. A removal that the store refuses
     /// is tried again a minute later.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
     bool is_purging() const noexcept { return !purges_.empty(); }
-    /// Writes that are still to be committed.
+    /// The number of writes that are still to be committed.
     std::size_t pending() const noexcept {
         return batch_.size() + lazy_.size() + (at_store_ ? at_store_->writes.size() : 0);
     }
@@ -119,25 +119,25 @@ class Journal {
     void go_on_purging();
     void purge_later(const Purge& purge);
 
-    // A few tenths of a millisecond of SQLite.
+    // This many writes take SQLite a few tenths of a millisecond.
     static constexpr std::size_t k_batch_writes = 128;
     static constexpr std::size_t k_batch_bytes = 256UL * 1024;
     static constexpr base::Millis k_lazy_interval{2};
     static constexpr base::Millis k_retry_interval{500};
     static constexpr base::Millis k_purge_interval{5};
-    static constexpr base::Millis k_purge_retry{60'000};           // of what the store refused
+    static constexpr base::Millis k_purge_retry{60'000};           // the pause after a refused purge
     static constexpr PurgeBound k_purge_bound{64, k_batch_bytes};  // a purge is a handler of the loop, too
 
     Store& store_;
     base::Timers& timers_;
     std::vector<Write> batch_;
-    std::size_t batch_bytes_ = 0;  // of its events
+    std::size_t batch_bytes_ = 0;  // the bytes of its events
     std::vector<Write> lazy_;      // turns only
     std::uint64_t batch_number_ = 1;
     std::vector<Waiter> waiters_;  // for the batch that is being filled
     WriteBatchPtr at_store_;       // being committed, or to be tried again
     std::vector<Waiter> at_store_waiters_;
-    std::uint64_t committed_ = 0;  // every batch up to this number
+    std::uint64_t committed_ = 0;  // every batch up to this number is committed
     std::vector<std::function<void(base::Result<void>)>> flushers_;
     std::function<void()> refused_;
     std::deque<Purge> purges_;
@@ -152,8 +152,8 @@ class Journal {
     base::TimerId late_timer_ = 0;
     bool busy_ = false;  // the store has at_store_ and has not answered
     bool fenced_ = false;
-    base::Result<void> last_end_;      // of the store's last answer
-    base::SteadyTime commit_began_{};  // of the batch at the store
+    base::Result<void> last_end_;      // the store's last answer
+    base::SteadyTime commit_began_{};  // the begin for the batch at the store
     JournalStats stats_;
 };
 

@@ -1,4 +1,4 @@
-// Creates with an Idempotency-Key: one conversation for a key. A retry of the same request gets the
+// Creates with an Idempotency-Key: a key makes one conversation. A retry of the same request gets the
 // conversation that the first one made, or waits for it; another request with the key is refused. Internal to
 // core/conversation.
 //
@@ -22,7 +22,7 @@ class KeyedCreates {
     struct Actions {
         /// Makes the conversation; the reply comes once, after its commit.
         std::function<void(CreateRequest, Reply<View>)> create;
-        /// Of the conversation with this id.
+        /// Shows the conversation with this id.
         std::function<void(const std::string& id, Reply<View>)> get;
     };
 
@@ -31,8 +31,9 @@ class KeyedCreates {
     KeyedCreates(const KeyedCreates&) = delete;
     KeyedCreates& operator=(const KeyedCreates&) = delete;
 
-    /// Precondition: the request has an Idempotency-Key. `reply` once. Errors: those of a create;
-    /// idempotency_key_reused; conversation_ended if the conversation is being deleted.
+    /// Makes or finds the conversation. Precondition: the request has an Idempotency-Key. Calls `reply` once.
+    /// Errors: those of a create; idempotency_key_reused; conversation_ended if the conversation is being
+    /// deleted.
     void create(CreateRequest request, Reply<View> reply);
 
   private:

@@ -1,5 +1,5 @@
-// How many leases on a conversation's generation are held and how many wait, as a part of its machine
-// (machine.hpp). Pure. Not here: who holds them (leases.hpp).
+// The numbers of held and waiting leases on a conversation's generation, as a part of its machine
+// (machine.hpp). Pure. Not here: the holders (leases.hpp).
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace atl::conversation {
 
-/// What a lease is held for.
+/// The use of a lease.
 enum class LeaseUse : std::uint8_t {
     request,  // something that ends by itself: it leaves the status as it is
     process,  // something that stays: it makes the conversation active, and does not keep it so
@@ -17,9 +17,9 @@ enum class LeaseUse : std::uint8_t {
 class LeaseLedger {
   public:
     void want(LeaseUse use) noexcept { ++waiting_.of(use); }
-    /// Precondition: one of this use is held.
+    /// Precondition: a lease of this use is held.
     void release(LeaseUse use);
-    /// Those that wait are held from now on.
+    /// The waiting leases are held from now on.
     void grant(Actions& out);
     void end(Actions& out, action::EndLeases end);
     void arm_grace(Actions& out);

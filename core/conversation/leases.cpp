@@ -9,8 +9,8 @@ using Phase = LeaseState::Phase;
 
 namespace {
 
-// That the server stops refuses a request or cuts one short: only the first may be repeated without a
-// thought.
+// An error for the stop of the server says if the request was refused or cut short: only a refused request
+// may be repeated without a thought.
 base::Error of_begun_work(const base::Error& why) {
     if (why.code() != base::Errc::shutting_down)
         return why;

@@ -1,6 +1,6 @@
-// Leases on the living generation of a sandbox: whoever needs it to live holds one (the table in README.md).
-// A book keeps the leases of one sandbox; whether there is a generation to lease is its machine's or its
-// owner's to say. Single-threaded.
+// Leases on the living generation of a sandbox: work that needs it to live holds one (the table in
+// README.md). A book keeps the leases of a sandbox; its machine or its owner says if there is a generation to
+// lease. Single-threaded.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,19 @@ namespace atl::conversation {
 class Lease;
 using LeaseReply = std::function<void(base::Result<std::unique_ptr<Lease>>)>;
 
-/// What a lease and its book know of it.
+/// The state that a lease and its book share.
 struct LeaseState {
     enum class Phase : std::uint8_t { waiting, held, over };
     Phase phase = Phase::waiting;
     LeaseUse use = LeaseUse::request;
     std::string sandbox_id;
     LeaseReply reply;                               // while it waits
-    std::function<void(const base::Error&)> ended;  // of the holder
-    base::Error why;                                // once it is over before its release
-    std::function<void(LeaseUse)> released;         // of the book; empty once that is gone
+    std::function<void(const base::Error&)> ended;  // called at an end before the release
+    base::Error why;                                // the reason, once it is over before its release
+    std::function<void(LeaseUse)> released;         // the book's; empty once that is gone
 };
 
-/// One holder's lease. Released by its destruction, at any time.
+/// The lease of a holder. Its destruction releases it, at any time.
 class Lease {
   public:
     explicit Lease(std::shared_ptr<LeaseState> state) : state_(std::move(state)) {}
@@ -40,7 +40,7 @@ class Lease {
     const std::string& sandbox_id() const noexcept { return state_->sandbox_id; }
     /// False once the generation is gone, or is being ended.
     bool is_held() const noexcept { return state_->phase == LeaseState::Phase::held; }
-    /// Why it is over before its release. Precondition: it is not held.
+    /// The reason for its end before its release. Precondition: it is not held.
     const base::Error& why() const noexcept { return state_->why; }
     /// `ended` is called once, from the loop, if the lease is over before its release. Errors: sandbox_gone,
     /// disk_full where the generation ended for its disk, conversation_ended, shutting_down with the member
@@ -60,12 +60,12 @@ class LeaseTable {
     LeaseTable(const LeaseTable&) = delete;
     LeaseTable& operator=(const LeaseTable&) = delete;
 
-    /// One that waits for grant() or end(). `reply` is called once, from the loop.
+    /// Makes a lease that waits for grant() or end(). Calls `reply` once, from the loop.
     void add(std::string sandbox_id, LeaseUse use, LeaseReply reply);
-    /// No lease waits or is held.
+    /// True if no lease waits or is held.
     bool is_empty() const;
     void grant();
-    /// Ends those of `scope`, and tells their holders or those who wait why.
+    /// Ends the leases of `scope`, and tells the reason to holders and waiters.
     void end(action::LeaseScope scope, const base::Error& why);
 
   private:

@@ -5,7 +5,7 @@
 namespace atl::conversation {
 namespace {
 
-/// A turn, and a request on its sandbox, are activity for as long as they run.
+/// An open turn, and a request on its sandbox, are activity for as long as they run.
 bool can_be_idle(const Record& record, const Machine& machine) {
     return record.idle_seconds > 0 && machine.sandbox_up() && !machine.is_borrowed() &&
            !machine.turn_open() && !machine.is_in_use();

@@ -1,4 +1,4 @@
-// How long a conversation may still live, idle or stay frozen. Pure: times come from outside.
+// The time that a conversation may still live, be idle or stay frozen. Pure: times come from outside.
 // Internal to core/conversation.
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace atl::conversation {
 
-/// How old things are of which the store has the wall clock's time.
+/// The ages of things for which the store has the wall clock's time.
 class Ages {
   public:
     explicit Ages(const base::Clock& clock)
         : clock_(clock), began_(clock.wall_now()), steady_began_(clock.steady_now()) {}
 
-    /// Since `created_at`, in this run of the server or in an earlier one. A jump of the wall clock during
-    /// this run makes nothing older.
+    /// The time since `created_at`, in this run of the server or in an earlier one. A jump of the wall clock
+    /// during this run makes nothing older.
     base::Millis age_of(base::WallTime created_at) const;
 
   private:
     const base::Clock& clock_;
-    base::WallTime began_;  // this run, by both clocks
+    base::WallTime began_;  // the begin of this run, by both clocks
     base::SteadyTime steady_began_;
 };
 
@@ -43,7 +43,7 @@ class Lifetime {
     base::SteadyTime born() const noexcept { return born_; }
     base::SteadyTime last_activity() const noexcept { return active_; }
 
-    /// What is over first, as things are now. `warm_limit`: of a frozen sandbox.
+    /// The bound that is over first, as things are now. `warm_limit` bounds the time of a frozen sandbox.
     Due next(const Record& record, const Machine& machine, base::Millis warm_limit,
              base::SteadyTime now) const;
 

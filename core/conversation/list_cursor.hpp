@@ -13,7 +13,7 @@ inline std::string list_cursor_text(const ListPlace& place) {
     return std::to_string(place.created_at.time_since_epoch().count()) + '-' + std::to_string(place.key);
 }
 
-/// Nothing for a text that no list has given.
+/// The place; none for a text that no list has given.
 inline std::optional<ListPlace> parse_list_cursor(const std::string& cursor) {
     const char* const end = cursor.data() + cursor.size();
     std::int64_t created_at = 0;

@@ -16,7 +16,7 @@ bool is_within(base::WallTime at, const std::optional<base::WallTime>& after,
     return (!after || at >= *after) && (!before || at < *before);
 }
 
-/// The text by which lists find a member of metadata; nothing for a member that lists do not find.
+/// The text by which lists find a member of metadata; none for a member that lists do not find.
 std::optional<std::string> indexed_text(const std::string& name, const Json& value) {
     constexpr auto k_most = std::uint64_t{INT64_MAX};
     const bool is_number =
@@ -61,7 +61,7 @@ bool matches(const ListFilter& filter, const Record& record, Status status) {
         return false;
     if (filter.metadata.empty())
         return true;
-    // As in the store's index (core/store/schema.cpp).
+    // The rule is that of the store's index (core/store/schema.cpp).
     if (record.metadata.find("\\u0000") != std::string::npos)
         return false;
     const Json metadata = Json::parse(record.metadata, nullptr, false);

@@ -25,7 +25,7 @@ void LiveWindow::publish(EventPtr event) {
         drop_oldest();
 }
 
-/// An epoch lasts from start to start, a stored event for good.
+/// An epoch lasts from start to start, a stored event lasts for good.
 EventPtr LiveWindow::with_epoch(EventPtr event) const {
     if (event->type != EventType::session_start || epoch_.empty())
         return event;
@@ -64,7 +64,7 @@ base::Result<Batch> LiveWindow::read(Subscription& reader, std::size_t limit_byt
             return Error(Errc::seq_expired, "the log begins at event " + std::to_string(first_seq_) +
                                                 "; read it again from after=0");
         after = first_seq_ - 1;
-        // The log was cut behind what is not committed yet.
+        // The log was cut behind events that are not committed yet.
         if (after >= committed_seq_)
             return batch;
     }
@@ -104,7 +104,7 @@ base::Result<Batch> LiveWindow::read_store(Subscription& reader, std::uint64_t a
     }
     for (EventPtr& event : batch.events)
         event = with_epoch(std::move(event));
-    // What is in the store but not yet published is not told: its waiters come first.
+    // Events that are in the store but not yet published are not told: their waiters come first.
     while (!batch.events.empty() && batch.events.back()->seq > committed_seq_)
         batch.events.pop_back();
     return batch;

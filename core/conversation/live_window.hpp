@@ -1,6 +1,6 @@
-// What readers see of a conversation's log: its committed events, the newest of them in memory, the others
-// read from the store; and who reads. Numbering is not its business (event_log.hpp): it is told what is
-// committed. Single-threaded.
+// A conversation's log as readers see it, and its readers. It has the committed events: the newest of them in
+// memory, the others read from the store. Numbering is not its business (event_log.hpp): the log tells it
+// what is committed. Single-threaded.
 //
 // Invariants: a reader sees each committed event once, in order; a slow reader costs no memory but for the
 // one batch that the store answered later.
@@ -21,7 +21,8 @@ namespace atl::conversation {
 
 class LiveWindow {
   public:
-    /// `epoch`: of the log; readers find it in a session_start, which is stored without it. Empty: none.
+    /// `epoch` is that of the log; readers find it in a session_start, which is stored without it. Empty:
+    /// none.
     LiveWindow(Store& store, base::Timers& timers, std::int64_t key, std::string epoch)
         : store_(store), key_(key), epoch_(std::move(epoch)), readers_(timers) {}
     LiveWindow(const LiveWindow&) = delete;
@@ -32,19 +33,18 @@ class LiveWindow {
     /// The next event is committed. Readers hear of it with wake_all().
     void publish(EventPtr event);
     void wake_all() { readers_.wake_all(); }
-    /// The store refuses what would follow, for long: readers hear of it with wake_all(), until the next
-    /// event.
+    /// The store refuses the next events, for long: readers hear of it with wake_all(), until the next event.
     void stall() noexcept { stalled_ = true; }
-    /// Events below are gone.
+    /// Events below this seq are gone.
     void cut(std::uint64_t first_seq);
-    /// The conversation is gone: readers are told after what is still committed to them.
+    /// The conversation is gone: readers are told after the events that are still committed to them.
     void close() noexcept { closed_ = true; }
 
     const std::string& epoch() const noexcept { return epoch_; }
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
     bool is_followed() const noexcept { return !readers_.empty(); }
-    /// True if a client follows live, who is no reader of a page or of a transcript.
+    /// True if a client follows live. Readers of a page or of a transcript do not count.
     bool has_followers() const noexcept { return followers_ != 0; }
     /// `left` is called when the last reader is gone; it must only set something off.
     void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }
@@ -63,9 +63,9 @@ class LiveWindow {
     std::uint64_t first_seq_ = 1;
     std::uint64_t committed_seq_ = 0;
     std::deque<EventPtr> events_;  // the newest committed ones
-    std::size_t bytes_ = 0;        // of them
+    std::size_t bytes_ = 0;        // the bytes of these
     base::ReaderList<Subscription> readers_;
-    std::size_t followers_ = 0;  // of them
+    std::size_t followers_ = 0;  // the readers that follow live
     std::function<void()> unfollowed_;
     bool closed_ = false;
     bool stalled_ = false;

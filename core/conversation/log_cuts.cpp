@@ -11,7 +11,7 @@
 namespace atl::conversation {
 namespace {
 
-// Until the next look; the cut events are purged meanwhile.
+// The pause until the next look; the cut events are purged meanwhile.
 constexpr base::Millis k_cut_pause{250};
 constexpr base::Millis k_count_retry{60'000};
 
@@ -22,7 +22,7 @@ LogCuts::~LogCuts() {
     *self_ = nullptr;
 }
 
-/// How much of the logs has to go.
+/// The part of the logs that has to go.
 std::uint64_t LogCuts::excess() const {
     const base::Budget& budget = context_.logs.budget();
     const std::uint64_t total = budget.spec().total;

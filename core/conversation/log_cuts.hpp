@@ -1,7 +1,8 @@
-// Cuts the largest logs of the user whose logs are largest together, and tells the server's log: while all
-// logs exceed their budget, as those of an older data directory may, and while the disk has less free than
-// its reserve and the database has no room of its own for what must be written. A log at rest is loaded for
-// it. Looks when it is told to, and then again until nothing is left to do, or nothing could be cut.
+// Cuts the largest logs of the user whose logs are largest together, and reports it in the server's log. It
+// cuts while all logs exceed their budget, as those of an older data directory may. It also cuts while the
+// disk has less free than its reserve and the database has no room of its own for what must be written. A log
+// at rest is loaded for it. It looks when it is told to, and then again until nothing is left to do, or
+// nothing could be cut.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class LogCuts {
     Context& context_;
     Get get_;
     bool is_asked_ = false;
-    std::uint64_t left_ = 0;  // to be cut in this round
+    std::uint64_t left_ = 0;  // the bytes to cut in this round
     base::TimerId timer_ = 0;
     std::shared_ptr<LogCuts*> self_ = std::make_shared<LogCuts*>(this);  // null inside once destroyed
 };

@@ -7,7 +7,7 @@
 namespace atl::conversation {
 namespace {
 
-/// Holds the logs at rest that have no owner.
+/// The holder of the logs at rest that have no owner.
 const base::ShareHolder& nobody() {
     static const base::ShareHolder holder = base::ShareHolder::thing("");
     return holder;

@@ -1,5 +1,5 @@
 // Counts the logs of conversations in the budget `log`, in bytes of events, and decides if a turn may begin.
-// A log in memory has a share of its own. Of logs at rest each user has one share; those of conversations
+// A log in memory has a share of its own. All logs at rest of a user have one share. Those of conversations
 // without an owner have one together, since nothing is kept for each of them.
 //
 // Invariant: a log counts once, however it comes and goes. The logs at rest are counted by the store after
@@ -20,27 +20,27 @@ namespace atl::conversation {
 
 class LogShares {
   public:
-    /// `reserve_left`: how much is free of the reserve of the database's disk; 1 and above: all of it, 0: too
-    /// little for a turn. Empty: there is no reserve.
+    /// `reserve_left` gives the free part of the reserve of the database's disk; 1 and above: all of it, 0:
+    /// too little for a turn. Empty: there is no reserve.
     LogShares(base::Budget& budget, std::function<double()> reserve_left)
         : budget_(budget), reserve_left_(std::move(reserve_left)) {}
 
-    /// The share of a log that comes into memory, of nothing yet.
+    /// The share of a log that comes into memory; it holds nothing yet.
     base::Share share_of(const Record& conversation) { return *budget_.take(holder_of(conversation), 0); }
     /// A log of the user, or of a conversation without an owner, begins to rest.
     void on_unloaded(const std::optional<std::string>& user_id, std::uint64_t bytes) {
         add_resting(user_id, static_cast<std::int64_t>(bytes));
     }
-    /// It rests no longer. `counted`: what Store::log_sizes() tells of it.
+    /// The log rests no longer. `counted`: the size that Store::log_sizes() tells.
     void on_loaded(const std::optional<std::string>& user_id, std::uint64_t bytes, std::uint64_t counted) {
         add_resting(user_id, -static_cast<std::int64_t>(is_counted_ ? bytes : counted));
     }
-    /// on_unloaded() was called for all that the store has.
+    /// on_unloaded() was called for all logs that the store has.
     void on_counted() noexcept { is_counted_ = true; }
 
-    /// Success if a turn may begin with a message of so many bytes. Errors: user_share; capacity, also while
-    /// the disk has less than its reserve: the users whose logs are largest are refused first, users up to
-    /// the floor of the budget last.
+    /// Succeeds if a turn may begin with a message of so many bytes. Errors: user_share; capacity, also while
+    /// the disk has less than its reserve. Users whose logs are largest are refused first, users up to the
+    /// floor of the budget last.
     base::Result<void> room_for_turn(const Record& conversation, std::uint64_t message_bytes) const;
     double reserve_left() const { return reserve_left_ ? reserve_left_() : 1; }
     const base::Budget& budget() const noexcept { return budget_; }

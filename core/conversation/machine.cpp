@@ -67,7 +67,7 @@ void Machine::begin_borrowed_thaw(Actions& out) {
     leases_.grant(out);
 }
 
-/// Makes what is there of a generation the conversation's, as far as that can be done now.
+/// Gives the generation that is there to the conversation, as far as that can be done now.
 void Machine::activate(Actions& out) {
     switch (run_state_) {
         case RunState::absent:
@@ -87,7 +87,7 @@ void Machine::activate(Actions& out) {
     }
 }
 
-/// What was begun for leases alone is now for the conversation, too.
+/// A start or thaw that was begun for leases alone is now for the conversation, too.
 void Machine::take_over_start() {
     if (!std::exchange(borrowed_, false))
         return;
@@ -95,7 +95,7 @@ void Machine::take_over_start() {
     reason_ = PauseReason::none;
 }
 
-/// From a generation that is up and borrowed to one that is the conversation's.
+/// Turns a generation that is up and borrowed into the conversation's.
 void Machine::become_active(Actions& out) {
     borrowed_ = false;
     start_again_ = false;
@@ -109,7 +109,7 @@ void Machine::become_active(Actions& out) {
     use_agent(out);
 }
 
-/// The generation is up and the conversation's: starts what a resume or a turn waits for, or answers.
+/// The generation is up and the conversation's: this starts what a resume or a turn waits for, or answers.
 void Machine::use_agent(Actions& out) {
     const bool needed = agent_wanted_ || turn_ == Turn::waiting;
     if (needed && agent_ == Agent::none) {
@@ -164,7 +164,7 @@ Actions Machine::sandbox_start_failed(std::string detail, std::string code) {
         return out;
     }
     if (planned) {
-        // The pause has answered those before it; a resume after it waits for the next generation.
+        // The pause has answered the resumes before it; a resume after it waits for the next generation.
         if (borrowed_)
             end_borrowed(out);
         else
@@ -196,7 +196,7 @@ void Machine::enter_paused(Actions& out, PauseReason reason, std::string text) {
     start_if_wanted(out);
 }
 
-/// The end of a generation that the log knows nothing of.
+/// Handles the end of a generation that the log knows nothing of.
 void Machine::end_borrowed(Actions& out) {
     borrowed_ = false;
     planned_ = PauseReason::none;
@@ -205,7 +205,7 @@ void Machine::end_borrowed(Actions& out) {
     start_if_wanted(out);
 }
 
-/// For what came while the old generation was going down.
+/// Starts a generation for requests that came while the old one was going down.
 void Machine::start_if_wanted(Actions& out) {
     if (wants_active())
         begin_start(out);
@@ -222,7 +222,7 @@ Actions Machine::sandbox_ending(const sandbox::Exit& exit) {
         agent_ = Agent::none;
         planned_ = PauseReason::none;
         planned_text_.clear();
-        // While the cause is still to come, their holders wait for it.
+        // While the cause is still to come, the holders wait for it.
         if (!exit.detail.empty())
             leases_.end(out, {action::LeaseScope::held, error_code_of(exit.exit_class), exit.detail});
         leases_.disarm_grace(out);
@@ -242,7 +242,7 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
         planned_ = PauseReason::none;
     leases_.disarm_grace(out);
     leases_.end(out, {action::LeaseScope::held, error_code_of(exit.exit_class), exit.detail});
-    // A resume that waited for an agent in it; one that came later waits for the next generation.
+    // A resume waited for an agent in it. A resume that came later waits for the next generation.
     if (agent_wanted_ && !start_again_) {
         agent_wanted_ = false;
         out.emplace_back(action::AnswerStarted{"sandbox_failed", exit.detail});
@@ -250,7 +250,7 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
     if (broken_)
         fail_turn_by_exit(out, broken_->reported);
     if (turn_running()) {
-        // What it wrote before it died is still in the stream, which now comes to its end.
+        // Output that the agent wrote before it died is still in the stream, which now comes to its end.
         exit_pending_ = true;
         run_state_ = RunState::stopping;
         out.emplace_back(action::ArmGrace{});
@@ -300,14 +300,15 @@ Actions Machine::agent_start_failed(std::string code, std::string detail) {
 }
 
 Actions Machine::agent_exited(std::string detail) {
-    // That of a warm sandbox which is being taken over: the conversation starts another one when it needs it.
+    // If this is the agent of a warm sandbox that is being taken over, the conversation starts another one
+    // when it needs it.
     if (run_state_ == RunState::starting && !created_)
         agent_start_ = AgentStart::on_demand;
     const bool is_there =
         run_state_ == RunState::up || run_state_ == RunState::freezing || run_state_ == RunState::frozen;
     if (!is_there || !agent_gone_.empty())
         return {};
-    // Its two words came by two connections, the second one first.
+    // The end of a starting agent: its two messages came by two connections, the second one first.
     if (agent_ == Agent::starting)
         return agent_start_failed("agent_failed", std::move(detail));
     Actions out;
@@ -326,7 +327,7 @@ Actions Machine::agent_exited(std::string detail) {
     return out;
 }
 
-/// The agent has ended, and so has its turn. What others use stays.
+/// The agent has ended, and so has its turn. Processes that others use stay.
 void Machine::lose_agent(Actions& out, const std::string& detail) {
     agent_ = Agent::none;
     const bool is_shared = run_state_ == RunState::up && leases_.is_any_held();
@@ -350,7 +351,8 @@ void Machine::fail_turn(Actions& out, std::string code, std::string text, Report
     out.emplace_back(action::CloseTurn{});
 }
 
-/// Ends the turn with what ended the sandbox. An error that the agent reported does not tell of a limit.
+/// Ends the turn with the error of the sandbox's end. An error that the agent reported does not tell of a
+/// limit.
 void Machine::fail_turn_by_exit(Actions& out, Reported reported) {
     const bool is_limit = sandbox::is_limit(exit_.exit_class);
     fail_turn(out, error_code_of(exit_.exit_class), exit_.detail, is_limit ? Reported::no : reported);
@@ -419,8 +421,7 @@ Actions Machine::interrupt() {
     if (turn_ != Turn::running)
         return out;
     turn_ = Turn::interrupting;
-    // With the sandbox or the agent already gone the stream is coming to its end, or is there: its grace
-    // runs.
+    // If the sandbox or the agent is gone, the stream is coming to its end, or is there: its grace runs.
     if (exit_pending_ || !agent_gone_.empty() || broken_)
         return out;
     out.emplace_back(action::SendInterrupt{});
@@ -476,7 +477,7 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
         else
             out.emplace_back(action::AnswerPaused{});
     } else {
-        // Others than a client that asks for it leave the error to be seen.
+        // Only a client that asks for a pause clears the error. Other pauses leave it to be seen.
         if (is_unlogged() && status_ == Status::error && reason == PauseReason::user) {
             status_ = Status::paused;
             reason_ = reason;
@@ -510,7 +511,7 @@ Actions Machine::freeze(PauseReason reason, std::string text) {
     if (is_paused || run_state_ == RunState::freezing)
         return out;
     if (is_in_use()) {
-        // It is frozen when the last request has ended.
+        // The sandbox is frozen when the last request has ended.
         borrowed_ = true;
         enter_warm_pause(out, reason, std::move(text));
         return out;
@@ -536,10 +537,10 @@ Actions Machine::sandbox_frozen() {
         return out;
     run_state_ = RunState::frozen;
     const PauseReason reason = std::exchange(planned_, PauseReason::none);
-    // One that was thawed for leases goes back to what the log says already.
+    // A sandbox that was thawed for leases goes back to the state that the log has already.
     if (!std::exchange(borrowed_, false))
         enter_warm_pause(out, reason, std::exchange(planned_text_, {}));
-    // What came while it was being frozen.
+    // Requests may have come while it was being frozen.
     if (wants_active())
         begin_thaw(out);
     else if (leases_.is_any_wanted())

@@ -20,7 +20,7 @@ namespace atl::conversation {
 
 class Machine {
   public:
-    /// What a started server finds in its store.
+    /// The state that a started server finds in its store.
     void restore(Status status, PauseReason reason);
 
     Actions create() {
@@ -29,13 +29,13 @@ class Machine {
         return out;
     }
     Actions sandbox_started();
-    /// `code`: of the error that a waiting turn ends with; agent_failed or sandbox_failed.
+    /// `code` is that of the error that a waiting turn ends with: agent_failed or sandbox_failed.
     Actions sandbox_start_failed(std::string detail, std::string code = "sandbox_failed");
     /// It will exit so, for a reason of its own: no turn may begin in it.
     Actions sandbox_ending(const sandbox::Exit& exit);
     Actions sandbox_exited(const sandbox::Exit& exit);
     Actions agent_started();
-    /// `code`: of the error that a waiting turn ends with.
+    /// `code` is that of the error that a waiting turn ends with.
     Actions agent_start_failed(std::string code, std::string detail);
     Actions agent_exited(std::string detail);
     Actions sandbox_frozen();
@@ -52,24 +52,25 @@ class Machine {
     /// counts for less than a limit that the sandbox ended for.
     enum class Reported : std::uint8_t { no, yes };
     Actions query_failed(std::string code, std::string text, Reported reported);
-    /// The same where nobody knows why: the end of the sandbox or of the agent may tell it a moment later.
+    /// The stream broke, and nobody knows why: the end of the sandbox or of the agent may tell it a moment
+    /// later.
     Actions query_broke(std::string code, std::string text, Reported reported);
     Actions interrupt();
     Actions turn_timed_out();
     /// The agent did not end the turn, or the stream did not end, within the deadline.
     Actions grace_passed();
 
-    /// An open turn ends first, with error `code`; so do all leases.
+    /// Pauses the conversation. An open turn ends first, with error `code`; so do all leases.
     Actions pause(PauseReason reason, std::string code, std::string text);
-    /// A warm pause: the sandbox stays as it is, frozen. A cold one where it cannot be frozen, or is not up.
-    /// Precondition: no turn is open.
+    /// Pauses it warm: the sandbox stays as it is, frozen. The pause is cold where the sandbox cannot be
+    /// frozen, or is not up. Precondition: no turn is open.
     Actions freeze(PauseReason reason, std::string text);
     Actions resume();
     /// The end of the conversation; `removed()` when the sandbox and its workspace are gone.
     Actions end(std::string code, std::string text);
     Actions removed();
 
-    /// Somebody wants a lease: GrantLeases or EndLeases answers. Precondition: can_lease().
+    /// A request wants a lease: GrantLeases or EndLeases answers. Precondition: can_lease().
     Actions acquire_lease(LeaseUse use);
     bool can_lease() const noexcept { return created_ && status_ != Status::ended; }
     /// The holder is done with a lease that was granted and not ended.
@@ -88,11 +89,11 @@ class Machine {
     bool sandbox_up() const noexcept { return run_state_ == RunState::up; }
     bool sandbox_is_frozen() const noexcept { return run_state_ == RunState::frozen; }
     bool sandbox_living() const noexcept { return run_state_ != RunState::absent; }
-    /// It goes down: what is wanted now gets the next generation.
+    /// True if it goes down: requests from now on get the next generation.
     bool sandbox_is_stopping() const noexcept { return run_state_ == RunState::stopping; }
     /// True while the generation is there for leases alone.
     bool is_borrowed() const noexcept { return borrowed_; }
-    /// How the sandbox has ended, while the stream of its turn is still being read; else null.
+    /// The end of the sandbox, while the stream of its turn is still being read; else null.
     const sandbox::Exit* pending_exit() const noexcept { return exit_pending_ ? &exit_ : nullptr; }
     /// True while a `request` lease is held or waits.
     bool is_in_use() const noexcept { return leases_.is_request_there(); }
@@ -136,7 +137,7 @@ class Machine {
     Turn turn_ = Turn::none;
     RunState run_state_ = RunState::absent;
     Agent agent_ = Agent::none;
-    AgentStart agent_start_ = AgentStart::at_once;  // of the generation that is starting
+    AgentStart agent_start_ = AgentStart::at_once;  // for the generation that is starting
     bool created_ = false;
     bool borrowed_ = false;
     bool in_log_ = false;  // the log says that this generation is there, or that it is frozen

@@ -1,4 +1,4 @@
-// The machine's inputs about leases.
+// The inputs of the machine that concern leases.
 #include <cassert>
 
 #include "core/conversation/machine.hpp"

@@ -62,7 +62,7 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
                                  Residents::Found found) { residents_.get(id, std::move(found)); }),
       expiry_(context_, {[this](const std::string& id) { return residents_.is_loaded(id); },
                          [this](const std::string& id, const Expiry::Tried& tried) {
-                             // Loaded, it ends by itself.
+                             // A loaded conversation ends by itself.
                              residents_.get(id, [tried](const Result<Conversation*>& found) {
                                  tried(found ? Result<void>() : found.error());
                              });
@@ -197,7 +197,7 @@ void Manager::count_user(const std::string& user_id, std::function<void(Result<v
             return;
         if (!committed)
             return done(committed.error());
-        // Beyond the bound as well, which may have been lowered.
+        // The count goes beyond the bound, which may have been lowered.
         const std::size_t most = 2 * (*self)->roster_.bounds().of_user + 1;
         const std::uint64_t ends = (*self)->roster_.ends();
         auto counted = [self, user_id, ends, done](Result<std::size_t> open) {
@@ -206,7 +206,7 @@ void Manager::count_user(const std::string& user_id, std::function<void(Result<v
             Roster& roster = (*self)->roster_;
             if (!open)
                 return done(open.error());
-            // One of the user's may have ended since it was counted.
+            // A conversation of the user may have ended since it was counted.
             if (!roster.is_counted(user_id) && roster.ends() != ends)
                 return (*self)->count_user(user_id, done);
             if (!roster.is_counted(user_id))
@@ -215,7 +215,7 @@ void Manager::count_user(const std::string& user_id, std::function<void(Result<v
         };
         (*self)->context_.store.count_open(user_id, most, std::move(counted));
     };
-    // What has ended counts until that is committed.
+    // A conversation that has ended counts until that is committed.
     if (context_.journal.idle())
         return ask({});
     reply_after_commit<void>(
@@ -303,7 +303,7 @@ void Manager::list(const ListQuery& query, Reply<Page<View>> reply) {
     });
 }
 
-/// Of one that is loaded the list tells how it is, not how it was stored last.
+/// For a loaded conversation the list tells the present state, not the one that was stored last.
 void Manager::list_rows(const ListRange& range, std::uint64_t committed, ConversationList listed,
                         Page<View>& page) const {
     for (ListedConversation& item : listed.items) {
@@ -322,8 +322,8 @@ void Manager::list_rows(const ListRange& range, std::uint64_t committed, Convers
         page.next = list_cursor_text(next);
 }
 
-/// Those in memory that the store did not have when it was asked, or not with what is asked for: as while
-/// they start. `committed`: the journal's last batch at that time.
+/// The conversations in memory that the store did not have when it was asked, or not in a state that matches.
+/// They may be starting, for example. `committed`: the journal's last batch at that time.
 void Manager::add_unlisted(const ListRange& range, std::uint64_t committed, ListPlace& next,
                            Page<View>& page) const {
     const auto is_before = [&range](const ListPlace& a, const ListPlace& b) {
@@ -338,7 +338,7 @@ void Manager::add_unlisted(const ListRange& range, std::uint64_t committed, List
     };
     const bool has_activity = range.filter.active_after || range.filter.active_before;
     residents_.for_each([&](const Conversation& it) {
-        // What is stored as it is was found there; activity is stored with the next change.
+        // The store found a conversation that is stored as it is; activity is stored with the next change.
         if ((has_activity || !it.is_stored(committed)) && is_between(it) &&
             matches(range.filter, it.record(), it.machine().status()))
             page.items.push_back(it.view());
@@ -420,8 +420,8 @@ void Manager::resume(const std::string& id, Reply<View> reply) {
     with(id, reply, [reply](Conversation& it) { it.resume(reply); });
 }
 
-/// Calls `call` with the conversation that has the sandbox, loaded, or with null: it has none. not_found: the
-/// sandbox is being removed, too, in whatever step of that its conversation is.
+/// Calls `call` with the conversation that has the sandbox, loaded, or with null: no conversation has it.
+/// not_found: the conversation or the sandbox is being removed, in any step of that.
 void Manager::with_owner(const std::string& sandbox_id, Residents::Found call) {
     const auto call_with = [call](const Result<Conversation*>& owner) {
         const bool is_gone = owner && (*owner == nullptr || (*owner)->is_erasing());

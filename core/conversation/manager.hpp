@@ -1,7 +1,7 @@
 // All conversations of a server: each is a log, a sandbox for life, and at most one open turn. The registry
-// answers requests by handing them to the conversation that they name, and hands what happens to a sandbox to
-// its conversation. It holds those that live or are followed (residents.hpp); the others are rows of the
-// store, loaded when a request names them. Lists come from the store.
+// answers requests by handing them to the conversation that they name. Events of a sandbox it hands to the
+// sandbox's conversation. It holds the conversations that live or are followed (residents.hpp); the others
+// are rows of the store, loaded when a request names them. Lists come from the store.
 //
 // Invariants: every turn that starts ends with exactly one `done`; nothing is told to a client before it is
 // committed; whatever a sandbox does changes only its own conversation.
@@ -55,9 +55,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// turns get their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once,
     /// first. Errors: storage_failed, also if the store does not answer at once.
     base::Result<void> restore(StartState state);
-    /// Sandboxes that somebody else has started ahead: they give way as those of the own pool do.
+    /// Sandboxes that another part has started ahead: they give way as those of the own pool do.
     struct EvictablePool {
-        /// Begins to end one, and names it. None: there is none.
+        /// Begins to end a sandbox, and names it. None: there is none.
         std::function<std::optional<std::string>()> shrink;
         std::function<bool()> can_shrink;
     };
@@ -71,26 +71,26 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     // conversation is loaded and nothing has to be committed. A conversation that is followed is loaded.
     // Errors of all: not_found, storage_failed.
 
-    /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is
-    /// left. With an Idempotency-Key the conversation that the same request made before. Errors also:
-    /// idempotency_key_reused.
+    /// Calls `reply` once: with the conversation when its sandbox is ready and that is committed; otherwise
+    /// nothing is left. With an Idempotency-Key it is the conversation that the same request made before.
+    /// Errors also: idempotency_key_reused.
     void create(CreateRequest request, Reply<View> reply);
     void get(const std::string& id, Reply<View> reply);
     /// A page may have fewer items than its bound, or none, and still a `next`: one call looks at a bounded
     /// number of conversations.
     void list(const ListQuery& query, Reply<Page<View>> reply);
-    /// `reply` once the change is committed.
+    /// Calls `reply` once the change is committed.
     void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
-    /// `reply` when sandbox, workspace and log are gone.
+    /// Calls `reply` when sandbox, workspace and log are gone.
     void remove(const std::string& id, Reply<void> reply);
     /// Removes everything of a user that was there when this was called: conversations, ended ones too, and
-    /// sandboxes without one. `reply` when nothing of it can be read any more (what its logs were leaves
-    /// the database in the background), or with the first error, after all others were removed.
+    /// sandboxes without one. Calls `reply` when nothing of it can be read any more, or with the first error,
+    /// after all others were removed. The contents of its logs leave the database in the background.
     void erase_user(const std::string& user_id, Reply<ErasedUser> reply);
-    /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once.
-    /// With an Idempotency-Key the turn is committed before the agent hears of it, so that a retry cannot run
-    /// it twice. Errors: not_found, turn_in_progress,
-    /// conversation_ended, conversation_starting, idempotency_key_reused, storage_failed, shutting_down.
+    /// Starts a turn; it resumes a paused conversation first, and the turn waits for that. Calls `reply`
+    /// once. With an Idempotency-Key the turn is committed before the agent hears of it, so that a retry
+    /// cannot run it twice. Errors: not_found, turn_in_progress, conversation_ended, conversation_starting,
+    /// idempotency_key_reused, storage_failed, shutting_down.
     void message(const std::string& id, Message message, MessageReply when, Reply<TurnTicket> reply);
     /// The turn_start of the open turn in `view`, where the view itself has none. Precondition: it has an
     /// open turn. Errors: seq_expired once it is gone from the log.
@@ -102,58 +102,61 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// pause, or the sandbox is not up. `reply` when it is paused. Errors: not_found, conversation_ended,
     /// turn_in_progress (warm only).
     void pause(const std::string& id, PauseMode mode, Reply<View> reply);
-    /// Lets the sandbox go on, or starts it again; `reply` when it is ready.
+    /// Lets the sandbox go on, or starts it again; calls `reply` when it is ready.
     void resume(const std::string& id, Reply<View> reply);
-    /// A lease on the living generation of a sandbox, with a conversation or without; one that a conversation
-    /// owns is started or thawed for it (README.md). `reply` once, from the loop. Errors: not_found,
-    /// conversation_ended, conversation_starting, sandbox_failed, sandbox_gone, disk_full, capacity,
-    /// storage_failed, shutting_down.
+    /// Makes a lease on the living generation of a sandbox, with a conversation or without. If a conversation
+    /// owns the sandbox, it is started or thawed for the lease (README.md). Calls `reply` once, from the
+    /// loop. Errors: not_found, conversation_ended, conversation_starting, sandbox_failed, sandbox_gone,
+    /// disk_full, capacity, storage_failed, shutting_down.
     void lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply);
-    /// The user of a sandbox, with a conversation, which is loaded for it, or without. `reply` once, possibly
-    /// from inside the call. Errors: not_found, storage_failed.
+    /// The user of a sandbox, with a conversation, which is loaded for it, or without. Calls `reply` once,
+    /// possibly from inside the call. Errors: not_found, storage_failed.
     void owner_of(const std::string& sandbox_id, Reply<std::optional<std::string>> reply);
     /// Makes the paused conversation of a sandbox active, for a client that only looks at it: without its
-    /// agent, and never in the place of another sandbox. `reply` once, from the loop, when the sandbox is up.
-    /// Errors as lease(); capacity also where something would have to be evicted; sandbox_gone also without
-    /// a conversation, and while the last generation goes down; those of `may`, which is asked first.
+    /// agent, and never in the place of another sandbox. Calls `reply` once, from the loop, when the sandbox
+    /// is up. `may` is asked first. Errors: those of lease() and of `may`; capacity also where something
+    /// would have to be evicted; sandbox_gone also without a conversation, and while the last generation goes
+    /// down.
     using MayWake = std::function<base::Result<void>(const base::ShareHolder& owner)>;
     void wake(const std::string& sandbox_id, const MayWake& may, const Reply<void>& reply);
-    /// The operations of a held lease's generation; null once that is gone. Valid until control returns to
-    /// the loop; what it makes may outlive the generation (sandbox/operations.hpp).
+    /// The operations of a held lease's generation; null once that is gone. They are valid until control
+    /// returns to the loop; objects that they make may outlive the generation (sandbox/operations.hpp).
     sandbox::Operations* operations(const Lease& lease) {
         return context_.sandboxes.operations(lease.sandbox_id());
     }
-    /// The same of the generation that is up, without a lease: for a look that is no activity and keeps
-    /// nothing living. Null where none is up. Of a frozen one nothing is answered.
+    /// The operations of the generation that is up, without a lease: for a look that is no activity and keeps
+    /// nothing living. Null where none is up. A frozen generation answers nothing.
     sandbox::Operations* operations_of_living(const std::string& sandbox_id) {
         return context_.sandboxes.operations(sandbox_id);
     }
-    /// Why operations() of a held lease are none.
+    /// The reason why operations() of a held lease are null.
     base::Error end_of(const Lease& lease) const {
         return end_of_generation(context_.sandboxes, lease.sandbox_id());
     }
-    /// Succeeds if so many more bytes fit into the workspace of a living generation now; 0: whether it is
-    /// within its limit. `reply` once, from the loop, after a measurement where that is in doubt. Errors:
-    /// disk_full.
+    /// Succeeds if so many more bytes fit into the workspace of a living generation now; with 0, if it is
+    /// within its limit. Calls `reply` once, from the loop, after a measurement where that is in doubt.
+    /// Errors: disk_full.
     void check_room(const std::string& sandbox_id, std::uint64_t bytes, Reply<void> reply) {
         context_.sandboxes.check_room(sandbox_id, bytes, std::move(reply));
     }
 
-    /// What the preview of a sandbox goes by now; with what was changed last once that is committed. Errors:
+    /// The present settings of the preview of a sandbox, with the last change once that is committed. Errors:
     /// not_found, storage_failed.
     void preview(const std::string& sandbox_id, Reply<PreviewView> reply) const {
         standalone_.preview(sandbox_id, std::move(reply));
     }
     using PreviewChanged =
         std::function<void(const std::string& sandbox_id, const sandbox::PreviewSettings& now)>;
-    /// `told` is called when what the preview of a sandbox in memory shows has changed, before that is
-    /// committed; it may end what is open, and must not act on the sandbox. Null: nobody is told.
+    /// `told` is called when the view of a sandbox's preview has changed, before that is committed; the
+    /// sandbox is in memory. `told` may end what is open, and must not act on the sandbox. Null: nobody is
+    /// told.
     void tell_preview_changes(PreviewChanged told) { preview_changed_ = std::move(told); }
-    /// The ports of this machine that previews are shown at; off until they are enabled.
+    /// The ports of this machine at which previews are shown; off until they are enabled.
     PreviewPorts& preview_ports() noexcept { return preview_ports_; }
-    /// Where ports are shown, for the events `port_opened`. Set before the first conversation is made.
+    /// Gives the address at which a port is shown, for the events `port_opened`. Set before the first
+    /// conversation is made.
     void set_port_url(PortUrl url) { context_.port_url = std::move(url); }
-    /// Await, while false, before connect().
+    /// Where can_connect() is false, connect() has to wait for the `ready` of await_connect().
     bool can_connect(const std::string& sandbox_id) const {
         return context_.sandboxes.can_connect(sandbox_id);
     }
@@ -167,45 +170,45 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     }
 
     /// Starts a process that is started again in each generation of the conversation's sandbox, with another
-    /// id each time. `reply` once, with its pid, when it runs and that is committed. Errors:
+    /// id each time. Calls `reply` once, with its pid, when it runs and that is committed. Errors:
     /// too_many_kept_processes, invalid_field for a sandbox without a conversation, sandbox_gone, those of
     /// sandbox::Operations::start_process().
     void start_kept_process(const Lease& lease, sandbox::ProcessSpec spec, Reply<pid_t> reply);
-    /// Those of a sandbox, whether they run or not, with their present ids.
+    /// The kept processes of a sandbox, running or not, with their present ids.
     void kept_processes(const std::string& sandbox_id, Reply<std::vector<sandbox::ProcessSpec>> reply);
-    /// A process that runs goes on, and does not come back. `reply` once that is committed; false: none of
-    /// that id is kept.
+    /// Forgets a kept process. A process that runs goes on, and does not come back. Calls `reply` once that
+    /// is committed; false: none of that id is kept.
     void forget_process(const std::string& sandbox_id, const std::string& process_id, Reply<bool> reply);
-    /// How the tools work in the sandbox. Errors: not_found, storage_failed.
+    /// The settings of the tools in the sandbox. Errors: not_found, storage_failed.
     void tools(const std::string& sandbox_id, Reply<ToolSettings> reply);
     ToolSettings tools(const Lease& lease) const;
 
-    /// A tool has changed files of a sandbox: the event `files_changed`, where a conversation has the sandbox
-    /// and its generation is not only borrowed.
+    /// A tool has changed files of a sandbox. Logs the event `files_changed`, where a conversation has the
+    /// sandbox and its generation is not only borrowed.
     void files_changed(const std::string& sandbox_id, const FileChange& change);
-    /// A tool is at work, or was, in a sandbox: the event `tool_progress`, likewise.
+    /// A tool is at work, or was, in a sandbox. Logs the event `tool_progress`, likewise.
     void tool_progress(const std::string& sandbox_id, const ToolProgress& progress);
 
-    /// Requests have gone out of a sandbox, or were refused: the event `egress_closed` or `egress_denied`,
-    /// likewise; else a line in the log of the sandbox, while a generation of it lives. The caller bounds how
-    /// many come.
+    /// Requests have gone out of a sandbox, or were refused. Logs the event `egress_closed` or
+    /// `egress_denied`, likewise; else a line in the log of the sandbox, while a generation of it lives. The
+    /// caller bounds how many come.
     void on_egress(const std::string& sandbox_id, const EgressNotice& notice);
-    /// A request waits for a person's decision: the event `egress_request`. False: nobody who could decide
-    /// hears of it.
+    /// A request waits for a person's decision. Logs the event `egress_request`. False: nobody who could
+    /// decide hears of it.
     bool on_egress_question(const std::string& sandbox_id, const EgressQuestion& question);
-    /// The event `egress_resolved`.
+    /// Logs the event `egress_resolved`.
     void on_egress_decision(const std::string& sandbox_id, const std::string& id, std::string_view decision);
-    /// Adds a rule to `network.allow` of the conversation that has the sandbox. `reply` once that is
+    /// Adds a rule to `network.allow` of the conversation that has the sandbox. Calls `reply` once that is
     /// committed. Errors: not_found where it rests or has none, those of patch().
     void allow_host(const std::string& sandbox_id, const std::string& rule, Reply<View> reply);
     /// The conversation of a sandbox that is in memory; null where it has none, or rests.
     const Record* record_of_sandbox(const std::string& sandbox_id) const;
 
-    /// Follows the files of a sandbox, whether it runs or not; that starts nothing, holds no lease and is no
-    /// activity. Errors also: sandbox_gone for one without a conversation that has ended.
+    /// Follows the files of a sandbox, running or not. It starts nothing, holds no lease and is no activity.
+    /// Errors also: sandbox_gone for a sandbox without a conversation that has ended.
     void watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<FileWatch>> reply);
 
-    /// Before the first event of any log of the present epoch.
+    /// The place before the first event of any log of the present epoch.
     Cursor log_beginning() const { return {0, settings_.log_epoch}; }
     /// Follows a log (EventLog::subscribe).
     void subscribe(const std::string& id, const Cursor& after, Reply<std::unique_ptr<Subscription>> reply);
@@ -226,23 +229,24 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void sandbox_usage(const std::string& id, Reply<SandboxUsage> reply) {
         standalone_.usage(id, std::move(reply));
     }
-    /// Of a sandbox that is there, or is gone and not yet forgotten.
+    /// The logs of a sandbox that is there, or is gone and not yet forgotten.
     void sandbox_log(const std::string& id, std::uint64_t after, std::optional<sandbox::LogStream> only,
                      Reply<sandbox::LogPage> reply) {
         standalone_.log(id, after, only, std::move(reply));
     }
-    /// Refused for a sandbox that belongs to a conversation (sandbox_in_use): that is deleted instead.
+    /// Removes a sandbox. Refused for a sandbox that belongs to a conversation (sandbox_in_use): delete the
+    /// conversation instead.
     void remove_sandbox(const std::string& id, Reply<void> reply) {
         standalone_.remove(id, std::move(reply));
     }
 
-    /// Its time.
+    /// The clock and the timers that it uses.
     const base::Clock& clock() const noexcept { return context_.clock; }
     base::Timers& timers() const noexcept { return context_.timers; }
 
-    /// Whether new work is accepted now. Errors: shutting_down, storage_failed.
+    /// Succeeds if new work is accepted now. Errors: shutting_down, storage_failed.
     base::Result<void> ready() const { return accepts_work(); }
-    /// Whether a sandbox beside those of here may start now: nothing is ended for it, and no start waits
+    /// Succeeds if a sandbox of another part may start now: nothing is ended for it, and no start waits
     /// before it. Errors: user_share, capacity, shutting_down.
     base::Result<void> has_capacity(const sandbox::Demand& demand) const {
         return admission_.has_capacity(demand);
@@ -250,13 +254,14 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
     void shut_down(std::function<void()> done);
 
-    /// Conversations that have not ended, and sandboxes without one: what the bound of all counts.
+    /// The number of conversations that have not ended, and of sandboxes without one: the bound of all counts
+    /// these.
     std::size_t count() const noexcept { return roster_.open() + standalone_.count(); }
-    /// Conversations in memory; the others are rows of the store.
+    /// The number of conversations in memory; the others are rows of the store.
     std::size_t loaded() const noexcept { return residents_.size(); }
     const ConversationBounds& bounds() const noexcept { return roster_.bounds(); }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
-    /// Of a sandbox whose request names no limits.
+    /// The limits of a sandbox whose request names none.
     const sandbox::Limits& default_limits() const noexcept { return context_.sandboxes.default_limits(); }
     const sandbox::PreviewSettings& default_preview() const noexcept {
         return context_.settings.default_preview;
@@ -281,7 +286,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void on_status(const std::string& sandbox_id, sandbox::Status status) override {
         file_watches_.on_status(sandbox_id, status);
         const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
-        // Those of the pool are nobody's yet.
+        // Sandboxes of the pool belong to nobody yet.
         if (status == sandbox::Status::ready && record != nullptr && residents_.find_by_sandbox(sandbox_id))
             preview_ports_.on_up(*record);
         else if (status == sandbox::Status::terminated || status == sandbox::Status::failed)

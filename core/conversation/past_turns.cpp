@@ -28,7 +28,7 @@ std::string as_json(std::string_view text) {
     return json;
 }
 
-/// What a byte of UTF-8 takes in a JSON string, at most.
+/// The most bytes that a byte of UTF-8 takes in a JSON string.
 std::size_t json_bytes(char c) {
     if (c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t')
         return 2;
@@ -39,7 +39,7 @@ bool is_inside_character(std::string_view text, std::size_t at) {
     return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
-/// How many bytes of text, from `begin` on, take at most `limit_bytes` as JSON.
+/// The number of bytes of text, from `begin` on, that take at most `limit_bytes` as JSON.
 template <class Iterator>
 std::size_t fitting(Iterator begin, Iterator end, std::size_t limit_bytes) {
     std::size_t bytes = 0;
@@ -59,7 +59,7 @@ std::string beginning(std::string_view text, std::size_t limit_bytes) {
     return as_json(std::string(text.substr(0, size)).append(k_cut));
 }
 
-/// The same of its end.
+/// The end of `text`, likewise.
 std::string ending(std::string_view text, std::size_t limit_bytes) {
     const std::size_t room = limit_bytes - std::min(limit_bytes, 2 + k_cut.size());
     std::size_t at = text.size() - fitting(text.rbegin(), text.rend(), room);
@@ -68,7 +68,7 @@ std::string ending(std::string_view text, std::size_t limit_bytes) {
     return as_json(std::string(k_cut).append(text.substr(at)));
 }
 
-/// Without objects and arrays in it: an agent may put a megabyte of them there.
+/// The data of an event without the objects and arrays in it: an agent may put a megabyte of them there.
 Json data_of(const Event& event) {
     const auto is_kept = [](int depth, Json::parse_event_t part, const Json&) {
         constexpr int k_members_of_data = 2;
@@ -129,7 +129,7 @@ void PastTurns::step() {
     if (!reader_ && !open_stretch())
         return finish();
     const auto batch = reader_->next(base::k_replay_batch_bytes);
-    // Or the log was cut meanwhile.
+    // The log may have been cut meanwhile: that is no failure.
     if (!batch && batch.error().code() == base::Errc::storage_failed)
         base::LogLine(base::evt::store_failed)
             .field("conv", conversation_id_)
@@ -151,7 +151,7 @@ void PastTurns::step() {
     schedule();
 }
 
-/// The turns before those that were read; false if no more are to be told.
+/// Opens the stretch of turns before those that were read; false if no more are to be told.
 bool PastTurns::open_stretch() {
     const bool is_first = stretch_.last_seq == 0;
     stretch_ = log_.finished_before(is_first ? log_.last_seq() : stretch_.after, base::k_replay_batch_bytes);
@@ -178,7 +178,8 @@ void PastTurns::take(const Event& event) {
             return;
         case EventType::text_delta:
             told.text += text_in(data_of(event), "delta");
-            // More than its end is never told: what stays does not fit either, nor does a character cut here.
+            // At most the end of the text is told. The part that is kept is longer than the told end, so a
+            // character that is cut here is not told.
             if (told.text.size() > 2 * sandbox::k_max_resume_bytes)
                 told.text.erase(0, told.text.size() - sandbox::k_max_resume_bytes);
             return;

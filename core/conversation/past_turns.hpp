@@ -1,7 +1,7 @@
-// What an agent that begins anew is told of the conversation before it: the newest finished turns, read from
-// the log. Reads as a follower does, a page a handler and the newest first, until the bound is full, so what
-// is not committed yet is waited for, and a store may answer later. A read that fails or takes too long
-// leaves the older turns out: an agent can begin without them. Internal to core/conversation.
+// The turns before it, for an agent that begins anew: the newest finished turns, read from the log. It reads
+// as a follower does, a page a handler and the newest first, until the bound is full. So it waits for events
+// that are not committed yet, and a store may answer later. A read that fails or takes too long leaves the
+// older turns out: an agent can begin without them. Internal to core/conversation.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace atl::conversation {
 
-/// Of the log this much is read at most, or the newest turn, if that is longer: tools and thoughts take most
-/// of a log, and an agent is not told of them.
+/// The most that is read of the log, or the newest turn, if that is longer: tools and thoughts take most of a
+/// log, and an agent is not told of them.
 inline constexpr std::size_t k_past_read_bytes = 4UL * 1024 * 1024;
 /// The longest time for which the start of an agent waits for its past turns.
 inline constexpr base::Millis k_past_patience{3000};
@@ -29,7 +29,8 @@ class PastTurns {
     /// `turns`: the text of a JSON array, the oldest turn first; empty if there are none.
     using Done = std::function<void(std::string turns)>;
 
-    /// Calls `done` once, from the loop, which destroys this. Destroyed before that, `done` is not called.
+    /// Calls `done` once, from the loop, which destroys this. If this is destroyed before, `done` is not
+    /// called.
     PastTurns(base::Timers& timers, const EventLog& log, std::string conversation_id, Done done);
     ~PastTurns();
     PastTurns(const PastTurns&) = delete;
@@ -57,8 +58,8 @@ class PastTurns {
     const EventLog& log_;
     std::string conversation_id_;
     Done done_;
-    EventLog::TurnRange stretch_;         // being read
-    std::optional<Subscription> reader_;  // of it
+    EventLog::TurnRange stretch_;         // the stretch that is being read
+    std::optional<Subscription> reader_;  // its reader
     std::vector<PastTurn> turns_;         // its turns so far
     std::vector<std::string> kept_;       // turns as JSON text, the newest first
     std::size_t kept_bytes_ = 0;

@@ -1,7 +1,7 @@
-// What a conversation's log tells of the ports that are listened on in its sandbox: `port_opened` and
+// The events of a conversation's log about the ports that are listened on in its sandbox: `port_opened` and
 // `port_closed`. The sandbox says which they are and may say anything, so there is a bound on the events:
-// base::k_port_event_burst at once, then one each base::k_port_event_interval; what opens and closes in
-// between is not told. Internal to core/conversation.
+// base::k_port_event_burst at once, then one each base::k_port_event_interval. Ports that open and close in
+// between are not told. Internal to core/conversation.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class PortEvents {
     PortEvents(const PortEvents&) = delete;
     PortEvents& operator=(const PortEvents&) = delete;
 
-    /// All that are listened on now. A port whose address changes is told again.
+    /// Takes all ports that are listened on now. A port whose address changes is told again.
     void update(PortUrls listening);
     /// The generation is over: each port that was told is closed, at once and whatever was told before.
     void close_all();

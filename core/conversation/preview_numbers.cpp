@@ -37,7 +37,7 @@ void PreviewNumbers::restore(PreviewNumber row) {
         return;
     }
     last_freed_ = std::max(last_freed_, kept.freed);
-    // Two have the same place only where the store had forgotten when the sandbox went.
+    // Two numbers have the same place only where the store had forgotten when the sandbox went.
     while (free_.contains(kept.freed))
         kept.freed = ++last_freed_;
     free_[kept.freed] = kept.number;

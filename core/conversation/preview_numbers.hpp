@@ -1,7 +1,7 @@
-// Which port of this machine the preview of a sandbox is shown at. Each sandbox has a number of its own until
-// it ends. One that nobody had is given before one that another sandbox had, since browsers keep storage and
-// service workers for a port; of those the one that was given back first. Pure. Not here: listening
-// (preview_ports.hpp).
+// The port of this machine at which the preview of a sandbox is shown. Each sandbox has a number of its own
+// until it ends. A number that nobody had is given before a number that another sandbox had, since browsers
+// keep storage and service workers for a port. Among used numbers the first given back comes first. Pure. Not
+// here: listening (preview_ports.hpp).
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace atl::conversation {
 /// A number that a sandbox has or had.
 struct PreviewNumber {
     std::uint16_t number = 0;
-    std::string sandbox_id;   // empty: free again
-    std::uint64_t freed = 0;  // of a free one: its place in the order in which they were given back
-    bool is_stale = false;    // browsers may keep what another sandbox stored
-    std::optional<std::string> user_id{};  // the owner's; of a row of the store, which has it elsewhere
+    std::string sandbox_id;                // empty: free again
+    std::uint64_t freed = 0;               // for a free one: its place in the order of return
+    bool is_stale = false;                 // browsers may keep what another sandbox stored
+    std::optional<std::string> user_id{};  // the owner; for a row of the store, which has it elsewhere
 };
 
 /// The number of a conversation that has not ended, as a server finds it at its start.
@@ -35,22 +35,22 @@ struct RestingPreview {
 
 class PreviewNumbers {
   public:
-    /// Takes over a row of the store. Ignores one that cannot be. Call before anything else.
+    /// Takes over a row of the store. Ignores an impossible one. Call before anything else.
     void restore(PreviewNumber row);
 
-    /// Gives the sandbox a number that `is_free` agrees to; one that it refuses counts as had by others from
-    /// then on. Null: none is left, or too many were refused. Precondition: the sandbox has none. Valid until
-    /// the next change.
+    /// Gives the sandbox a number that `is_free` agrees to. A number that it refuses counts as had by others
+    /// from then on. Null: none is left, or too many were refused. Precondition: the sandbox has none. Valid
+    /// until the next change.
     const PreviewNumber* give(const std::string& sandbox_id,
                               const std::function<bool(std::uint16_t number)>& is_free);
-    /// Its number is free again: the row as it is then. None: it has no number.
+    /// Frees the number of the sandbox. Returns the row after that. None: it has no number.
     std::optional<PreviewNumber> take_back(const std::string& sandbox_id);
-    /// Whether the number was stale; no longer, then. Precondition: a sandbox has it.
+    /// True if the number was stale; it is not from now on. Precondition: a sandbox has it.
     bool freshen(std::uint16_t number);
 
-    /// Null: it has none. Valid until the next change.
+    /// The row of the sandbox's number. Null: it has none. Valid until the next change.
     const PreviewNumber* find(const std::string& sandbox_id) const;
-    /// Null: no sandbox has it.
+    /// The row of a number. Null: no sandbox has it.
     const PreviewNumber* at(std::uint16_t number) const;
     std::size_t in_use() const noexcept { return by_sandbox_.size(); }
 
@@ -64,9 +64,9 @@ class PreviewNumbers {
     const PreviewNumber* give(PreviewNumber& row, const std::string& sandbox_id);
     void free(PreviewNumber& row);
 
-    std::map<std::uint16_t, PreviewNumber> known_;  // all but those that nobody had
+    std::map<std::uint16_t, PreviewNumber> known_;  // all numbers but those that nobody had
     std::unordered_map<std::string, std::uint16_t> by_sandbox_;
-    std::map<std::uint64_t, std::uint16_t> free_;  // of known_, by `freed`
+    std::map<std::uint64_t, std::uint16_t> free_;  // the free numbers, by `freed`
     std::uint64_t last_freed_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace atl::conversation {
 namespace {
 
-/// A user, or a sandbox that has no owner.
+/// The holder: a user, or a sandbox that has no owner.
 base::ShareHolder number_holder(const sandbox::Record& sandbox) {
     return sandbox.holder && sandbox.holder->is_user()
                ? *sandbox.holder
@@ -77,7 +77,7 @@ bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
            (take_share(sandbox.id, number_holder(sandbox)) && give(sandbox.id));
 }
 
-/// False: its user has all that one may have.
+/// Takes a share for the sandbox. False: its user has all that one may have.
 bool PreviewPorts::take_share(const std::string& sandbox_id, const base::ShareHolder& holder) {
     auto share = shared_.take(holder, 1);
     if (share)
@@ -143,7 +143,7 @@ void PreviewPorts::retry() {
     }
 }
 
-/// Of a sandbox whose number another program listens on, or that has none.
+/// Gives another number to a sandbox. Another program listens on its number, or it has none.
 void PreviewPorts::replace(const std::string& sandbox_id) {
     const auto old = numbers_.take_back(sandbox_id);
     if (old && unstored_.erase(old->number) == 0)
@@ -186,7 +186,7 @@ void PreviewPorts::on_removed(const std::string& sandbox_id) {
         journal_.add(PutPreviewNumber{*old});
 }
 
-/// True: the number can be shown, although perhaps nobody listens on it for want of room. One that lingers
+/// True: the number can be shown, although perhaps nobody listens on it for want of room. A port that lingers
 /// makes room.
 bool PreviewPorts::open(std::uint16_t number) {
     if (open_.contains(number))

@@ -1,8 +1,8 @@
-// The ports of this machine at which previews are shown where they have no names: reserves a number for each
-// sandbox as it is made, has it listened on while the sandbox lives and a while after a pause, gives it to
-// another sandbox once this one has ended. The end of a server is a pause, too. A number that another program
-// took, and keeps, is replaced. Numbers are a budget in which each user has a share. Off until enable().
-// Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
+// The ports of this machine at which previews are shown where they have no names. It reserves a number for
+// each sandbox when it is made. It has the number listened on while the sandbox lives and a while after a
+// pause, and gives it to another sandbox after the end. The end of a server is a pause, too. If another
+// program took a number, and keeps it, the number is replaced. Numbers are a budget in which each user has a
+// share. Off until enable(). Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class PreviewDoors {
         refused,  // this one has no descriptors left, or the host no loopback
     };
     virtual Opening open(std::uint16_t number) = 0;
-    /// Refuses connections from now on; those that are open stay.
+    /// Refuses connections from now on; open ones stay.
     virtual void close(std::uint16_t number) = 0;
 
   protected:
@@ -57,21 +57,21 @@ class PreviewPorts {
     PreviewPorts(const PreviewPorts&) = delete;
     PreviewPorts& operator=(const PreviewPorts&) = delete;
 
-    /// Of the last server; `resting` in the order in which they are to have room.
+    /// Takes the state of the last server; `resting` is in the order in which they are to have room.
     void restore(const std::vector<PreviewNumber>& rows, std::vector<RestingPreview> resting);
-    /// Has those listened on whose sandboxes were up when the last server died, and those that rest for less
+    /// Listens for the sandboxes that were up when the last server died, and for those that rest for less
     /// than `linger` (RestingPreview::since). `doors` must outlive this, or disable() is called.
     void enable(PreviewDoors& doors, PreviewPortSettings settings);
     void disable();
 
-    /// Reserves the number of a sandbox that is being made and opens it; one with the host's network gets
-    /// none. False: none is left, or its user has all that one may have. It is stored by store().
+    /// Reserves the number of a sandbox that is being made and opens it; a sandbox with the host's network
+    /// gets none. False: none is left, or its user has all that one may have. store() stores it.
     bool reserve(const sandbox::Record& sandbox);
     /// Adds the number to the journal's batch, unless the store has it.
     void store(const std::string& sandbox_id);
 
-    // What happens to a sandbox. Others than those that reserve() was called for are ignored, but for
-    // on_up(): one from before there were numbers gets one.
+    // Events of a sandbox. Sandboxes for which reserve() was not called are ignored, but for on_up(): a
+    // sandbox from before there were numbers gets one there.
     void on_up(const sandbox::Record& sandbox);
     void on_down(const std::string& sandbox_id);
     void on_removed(const std::string& sandbox_id);
@@ -80,13 +80,13 @@ class PreviewPorts {
     std::string url(const std::string& sandbox_id) const;
     /// The sandbox that has the number; empty: none.
     std::string owner(std::uint16_t number) const;
-    /// Whether another sandbox had the number, and browsers were not told since to forget what they keep for
+    /// True if another sandbox had the number, and browsers were not told since to forget what they keep for
     /// it.
     bool is_stale(std::uint16_t number) const;
-    /// They were told.
+    /// Browsers were told to forget.
     void end_stale(std::uint16_t number);
     std::size_t doors() const noexcept { return open_.size(); }
-    /// The numbers that sandboxes have.
+    /// The budget of the numbers that sandboxes have.
     const base::Budget& numbers() const noexcept { return shared_; }
 
   private:
@@ -113,8 +113,8 @@ class PreviewPorts {
     std::map<std::string, base::Share> shares_;  // by sandbox
     std::vector<RestingPreview> resting_;        // until enable()
     std::set<std::uint16_t> unstored_;
-    std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // and when it closes
-    std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // those of open_ that will
+    std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // with the time of its close
+    std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // the open ones that will close
     base::TimerId timer_ = 0;
     std::map<std::string, base::SteadyTime>
         refused_;  // sandboxes whose number is taken, until when they wait

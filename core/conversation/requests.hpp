@@ -1,4 +1,4 @@
-// What is asked of the manager of conversations, and how it answers.
+// The requests to the manager of conversations, and their answers.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,7 @@ struct ListQuery {
 /// A sandbox without a conversation.
 struct SandboxRequest {
     std::optional<std::string> user_id;
-    std::string made_by;  // the key of the request; empty: the server's own
+    std::string made_by;  // the request's key; empty: the server's own
     std::string metadata = "{}";
     sandbox::Environment env;
     sandbox::Limits limits;
@@ -53,7 +53,7 @@ struct SandboxRequest {
     std::optional<std::uint32_t> ttl_seconds;
 };
 
-/// What changes of a sandbox without a conversation; what is not named stays.
+/// The changes of a sandbox without a conversation; a member that is not named stays.
 struct SandboxPatch {
     std::optional<sandbox::LimitChanges> limits;
     std::optional<sandbox::NetworkSettings> network;
@@ -63,7 +63,7 @@ struct SandboxPatch {
 };
 
 struct SandboxQuery {
-    std::optional<std::string> user_id;  // those of this user's conversations, and the user's own
+    std::optional<std::string> user_id;  // the user's own, and those of the user's conversations
     std::size_t limit = base::k_default_page_items;
     std::string cursor;  // as a page's `next` gave it
 };
@@ -82,22 +82,22 @@ struct PreviewView {
     std::uint32_t generation = 0;
     sandbox::Status status = sandbox::Status::pending;
     bool has_ended = false;  // for good: only its record is left, or it is being removed
-    sandbox::NetworkMode network = sandbox::NetworkMode::none;  // of the living generation
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;  // that of the living generation
     sandbox::PreviewSettings settings;
     std::uint32_t max_sockets = 0;
 };
 
-/// How much of a user was removed.
+/// The amount that an erasure of a user removed.
 struct ErasedUser {
     std::size_t conversations = 0;
     std::size_t sandboxes = 0;  // without a conversation
 };
 
-/// What a sandbox uses now; empty is what is not known.
+/// The present use of a sandbox; an unknown value is empty.
 struct SandboxUsage {
     SandboxView view;
     base::WallTime at{};
-    std::uint32_t memory_limit_mb = 0;  // of the living generation, else of the next
+    std::uint32_t memory_limit_mb = 0;  // of the living generation, else the next one's
     sandbox::Usage usage;
     std::optional<sandbox::DiskUsage> disk;
 };

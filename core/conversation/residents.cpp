@@ -10,8 +10,8 @@ namespace atl::conversation {
 namespace {
 
 constexpr base::Millis k_unload_interval{1000};
-// Of one look by the timer, and of one at each load: more than one, so that the number of those that rest
-// is bounded by the number of those that live, however many are named.
+// The number of residents in a look by the timer, and in a look at each load. The latter is more than one: so
+// the number of those that rest is bounded by the number of those that live, however many are named.
 constexpr std::size_t k_residents_looked_at = 128;
 constexpr std::size_t k_looked_at_by_load = 4;
 // So many may be in memory before a load looks for some that rest.
@@ -135,7 +135,7 @@ void Residents::look() {
     const std::size_t looked_at = std::min(k_residents_looked_at, to_look_at_);
     const std::size_t left = to_look_at_ - looked_at;
     unload_some(looked_at);
-    // What is not committed yet does not rest yet.
+    // A conversation with uncommitted writes does not rest yet.
     if (!context_.journal.idle())
         return schedule_unload();
     if (left == 0)

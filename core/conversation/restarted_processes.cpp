@@ -81,7 +81,7 @@ void RestartedProcesses::on_launched(std::uint32_t number, const Result<pid_t>& 
     Entry* const entry = find(number);
     if (entry == nullptr)
         return;
-    // It is what calls here.
+    // The question calls this function, so its destruction is deferred.
     context_.timers.defer(
         [question = std::shared_ptr<sandbox::Question>(std::move(entry->question))] { (void)question; });
     auto reply = std::exchange(entry->reply, nullptr);
@@ -104,7 +104,7 @@ void RestartedProcesses::on_launched(std::uint32_t number, const Result<pid_t>& 
 
 void RestartedProcesses::start_all() {
     for (Entry& entry : entries_) {
-        // One whose first start is under way was asked for in this generation.
+        // A process whose first start is under way was asked for in this generation.
         if (entry.reply)
             continue;
         entry.process.spec.id = base::new_id();

@@ -1,8 +1,8 @@
-// The processes of one conversation that are started again in each generation of its sandbox, as a part of
-// it: at most base::k_max_kept_processes, in the store with all that is needed to start them. Each start has
-// an id of its own, which replaces the one before in the store, too. One that ends by itself stays; one that
-// is forgotten does not come back. That one cannot be started again changes nothing of the generation: the
-// sandbox's log says so. Internal to core/conversation.
+// The processes of a conversation that are started again in each generation of its sandbox, as a part of it:
+// at most base::k_max_kept_processes, in the store with all that is needed to start them. Each start has an
+// id of its own, which replaces the one before in the store, too. A process that ends by itself stays; a
+// process that is forgotten does not come back. A process that cannot be started again changes nothing of the
+// generation: the sandbox's log says so. Internal to core/conversation.
 #pragma once
 
 #include <functional>
@@ -25,25 +25,25 @@ class RestartedProcesses {
     RestartedProcesses& operator=(const RestartedProcesses&) = delete;
 
     void restore(const std::vector<RestartedProcess>& stored);
-    /// Starts another one in the living generation. `reply` once, from the loop, with its pid: it runs, and
-    /// is committed. Errors: too_many_kept_processes, sandbox_gone, those of
+    /// Starts another one in the living generation. Calls `reply` once, from the loop, with its pid, when it
+    /// runs and is committed. Errors: too_many_kept_processes, sandbox_gone, those of
     /// sandbox::Operations::start_process(); then nothing is kept.
     void start(sandbox::ProcessSpec spec, Reply<pid_t> reply);
-    /// All that are kept, in a generation that has none of them.
+    /// Starts all that are kept, in a generation that has none of them.
     void start_all();
-    /// The generation has ended, and with it what was being started.
+    /// The generation has ended, and the starts that were under way with it.
     void end_generation();
     /// False: none of that id is kept.
     bool forget(const std::string& id);
     void forget_all();
-    /// In the order of their first starts; of those that have been started once.
+    /// The processes that have been started once, in the order of their first starts.
     std::vector<sandbox::ProcessSpec> list() const;
 
   private:
     struct Entry {
         RestartedProcess process;
         std::unique_ptr<sandbox::Question> question;  // while it is being started
-        Reply<pid_t> reply;                           // of the first start, until that is over
+        Reply<pid_t> reply;                           // the first start's, until that is over
     };
 
     Entry* find(std::uint32_t number);

@@ -41,7 +41,8 @@ base::Result<void> Restore::commit() {
     return answered_at_once<void>([&](ReadDone<void> done) { context_.journal.flush(std::move(done)); });
 }
 
-// The journal looks through its batch for each turn that is added: a batch of all would take quadratic time.
+// The journal looks through its batch for each turn that is added: if one batch took all, the time would be
+// quadratic.
 base::Result<void> Restore::commit_some() {
     constexpr std::size_t k_batch_writes = 128;
     return context_.journal.pending() < k_batch_writes ? base::Result<void>() : commit();

@@ -1,6 +1,6 @@
-// Takes over what the store remembers, once, at the start of a server: brings the conversations that ran back
-// paused, gives the sandbox manager those without an owner for removal. Linear in what there is to do;
-// nothing here is done or kept for conversations that rest. Internal to core/conversation.
+// Takes over the state in the store, once, at the start of a server. It brings the conversations that ran
+// back paused, and gives the sandbox manager those without an owner for removal. Its time is linear in what
+// there is to do; nothing here is done or kept for conversations that rest. Internal to core/conversation.
 #pragma once
 
 #include "core/base/error.hpp"

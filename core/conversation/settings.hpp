@@ -1,4 +1,4 @@
-// What the manager of conversations is configured with, and what its parts share.
+// The settings of the manager of conversations, and the references that its parts share.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct LogBounds {
     std::size_t conversation_bytes = base::k_max_conversation_log_bytes;
 };
 
-/// How many sandboxes of an agent are started ahead.
+/// The number of sandboxes of an agent that are started ahead.
 struct PoolSize {
     std::string agent;
     std::size_t size = 0;
@@ -49,21 +49,21 @@ struct ManagerSettings {
     sandbox::PreviewSettings default_preview;
     bool allow_host_network = false;
     ConversationBounds conversation_bounds;
-    std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over
+    std::chrono::seconds keep_ended = base::k_default_keep_ended;  // after its time to live is over
     std::size_t max_kept_ended = base::k_max_kept_ended;
     LogBounds log_bounds;
-    std::string log_epoch;                 // of all logs, small letters and digits; empty: logs say none
-    std::function<double()> reserve_left;  // as LogShares has it
+    std::string log_epoch;                 // the epoch of all logs, small letters and digits; empty: none
+    std::function<double()> reserve_left;  // for LogShares
     base::Millis turn_limit = base::k_default_turn_limit;
-    std::vector<PoolSize> pool;                            // of `agents`, each once
-    base::Millis warm_limit = base::k_default_warm_limit;  // of a warm pause; 0: all pauses are cold
+    std::vector<PoolSize> pool;                            // sizes for some of `agents`, each once
+    base::Millis warm_limit = base::k_default_warm_limit;  // for a warm pause; 0: all are cold
     base::Millis evict_idle = base::k_default_evict_idle;  // before a sandbox may be ended for another one
 
     /// Null: no agent of that name is configured.
     const sandbox::AgentSpec* find_agent(const std::string& name) const;
 };
 
-/// Where a port that the preview of a sandbox lists is shown; empty: nowhere.
+/// Gives the address of a port that the preview of a sandbox lists; empty: it is shown nowhere.
 using PortUrl = std::function<std::string(const sandbox::Record& sandbox, std::uint16_t port)>;
 
 /// The references that the parts of the manager share. All of it outlives them.
@@ -81,12 +81,12 @@ struct Context {
     PortUrl port_url{};  // empty: no port has an address
 };
 
-/// Whether a sandbox may have this network. Errors: as sandbox::Manager::check_network().
+/// Succeeds if a sandbox may have this network. Errors: those of sandbox::Manager::check_network().
 base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network);
-/// The same of a change; nothing changes nothing.
+/// Succeeds if the change is allowed; no change is always allowed. Errors: those of check_network().
 base::Result<void> check_change(const Context& context,
                                 const std::optional<sandbox::NetworkSettings>& network);
-/// Changes the record and the sandbox: the network as a whole, if there is one, and what is named of the
+/// Changes the record and the sandbox: the network as a whole, if there is one, and the named members of the
 /// preview.
 void change_sandbox(const Context& context, sandbox::Record& record,
                     const std::optional<sandbox::NetworkSettings>& network,

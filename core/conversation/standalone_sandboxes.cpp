@@ -368,7 +368,7 @@ std::vector<std::string> StandaloneSandboxes::starting_of(const std::string& use
 }
 
 // The create request is answered when the start has ended. A sandbox that is up already, and whose record is
-// being committed, is removed as any other.
+// being committed, is removed like any other.
 void StandaloneSandboxes::remove_starting(const std::string& id, Reply<void> reply) {
     if (starting_.erase(id) == 0 || own_.contains(id))
         return remove(id, std::move(reply));
@@ -386,7 +386,7 @@ void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply, std::
     uncount(own->user_id);
     auto is_gone = std::make_shared<bool>(false);
     auto answered = [this, record = *own, reply, is_gone]() mutable {
-        // Not to come back with the next start, which ends what a conversation left that is no more.
+        // The sandbox must not come back with the next start, which ends what a deleted conversation left.
         if (!*is_gone) {
             record.conversation_id = base::new_id();
             context_.journal.add(PutSandbox{record});

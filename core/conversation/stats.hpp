@@ -1,4 +1,4 @@
-// What the conversation manager counts as it happens, for who watches the server. Reading costs nothing;
+// The counters of the conversation manager, for operators who watch the server. Reading costs nothing;
 // nothing here decides anything.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace atl::conversation {
 struct Stats {
     base::CountsBy<Status> by_status;  // conversations now, ended ones that are kept among them
     std::uint64_t turns_started = 0;
-    base::Histogram turn_duration{base::k_task_bounds};      // of turns of this run that ended
+    base::Histogram turn_duration{base::k_task_bounds};      // for turns of this run that ended
     base::Histogram create_latency{base::k_latency_bounds};  // from the request to the committed answer
 };
 

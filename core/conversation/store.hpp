@@ -1,4 +1,4 @@
-// What conversations need of a database: a batch of writes committed as one, and a few reads. A port: SQLite
+// The port of conversations to a database: a batch of writes committed as one, and a few reads. SQLite
 // implements it (core/store), the simulation has one in memory that fails on demand.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace atl::conversation {
 
-// The writes. Put replaces what has the same key, of a sandbox the same id.
+// The writes. Put replaces a row with the same key; for a sandbox, a row with the same id.
 struct PutConversation {
     Record record;
 };
@@ -58,7 +58,7 @@ using Write = std::variant<PutConversation, EraseConversation, PutSandbox, Erase
 /// The conversation that a create request with an Idempotency-Key made.
 struct CreatedBefore {
     std::string id;
-    std::string digest;  // of the request's fingerprint
+    std::string digest;  // the digest of the request's fingerprint
 };
 
 /// A turn as its events tell of it.
@@ -70,19 +70,19 @@ struct LoggedTurn {
     bool done = false;  // its `done` is there
 };
 
-/// One conversation as the store keeps it: everything that is needed to go on with it.
+/// A conversation as the store keeps it: everything that is needed to go on with it.
 struct StoredConversation {
-    /// first_seq and last_seq as the log says; last_turn is the highest that has a record, also of a turn
-    /// whose events were cut.
+    /// first_seq and last_seq are those of the log; last_turn is the highest that has a record, also of a
+    /// turn whose events were cut.
     Record record;
     sandbox::Record sandbox;  // its id is empty if the store has none
-    /// In order, without those that ended before first_seq; of those that have ended without digests and
-    /// keys. Of many, neighbours that have ended are told as one: with the first's first_seq and the last's
-    /// turn and last_seq.
+    /// The turns in order, without those that ended before first_seq; ended turns come without digests and
+    /// keys. If there are many, neighbours that have ended are told as one turn: with the first's first_seq
+    /// and the last's turn and last_seq.
     std::vector<TurnRecord> turns;
     /// Turns that have events from first_seq on, and no record or a record that is open.
     std::vector<LoggedTurn> unrecorded_turns;
-    std::uint64_t open_bytes = 0;  // of the events behind the last finished turn, from first_seq on
+    std::uint64_t open_bytes = 0;  // the bytes of events behind the last finished turn, from first_seq on
     std::vector<RestartedProcess> kept_processes;  // in the order of their numbers
 };
 
@@ -103,38 +103,38 @@ inline ListPlace place_of(const Record& record) {
     return {record.created_at, record.key};
 }
 
-/// Which conversations a list asks for. One call looks at k_list_scan_items rows at most.
+/// The conversations that a list asks for. One call looks at k_list_scan_items rows at most.
 struct ListRange {
     ListFilter filter;
     ListOrder order = ListOrder::oldest_first;
-    ListPlace from;  // of the last one of the page before
+    ListPlace from;  // the place of the last one of the page before
     std::size_t limit = base::k_default_page_items;
 };
 
-/// What it found; `next` goes on behind it, its key is 0 at the end.
+/// The result of a list; `next` goes on behind it, its key is 0 at the end.
 struct ConversationList {
     std::vector<ListedConversation> items;
     ListPlace next;
 };
 
-/// Which sandboxes a list asks for. One call looks at k_list_scan_items rows at most.
+/// The sandboxes that a list asks for. One call looks at k_list_scan_items rows at most.
 struct SandboxRange {
     std::optional<std::string> user_id;
     std::int64_t from_key = 0;
     std::size_t limit = base::k_default_page_items;
 };
 
-/// What a list found; `next_key` goes on behind it, and is 0 at the end.
+/// The result of a list; `next_key` goes on behind it, and is 0 at the end.
 template <class T>
 struct Listed {
     std::vector<T> items;
     std::int64_t next_key = 0;
 };
 
-/// How large the log of a conversation is, and whose it is.
+/// The size of a conversation's log, and its owner.
 struct LogSize {
     std::optional<std::string> user_id;
-    std::uint64_t bytes = 0;  // of events
+    std::uint64_t bytes = 0;  // the bytes of its events
 };
 
 /// The keys of the conversations whose logs are asked for. One call looks at k_logs_counted_at_once at most.
@@ -150,17 +150,17 @@ struct Ending {
     base::Millis life{};
 };
 
-/// Events of `key` below `below_seq` belong to nobody any more, nor do the turns that purge_log() removes
-/// with them.
+/// The events of `key` below `below_seq`. They belong to nobody any more, nor do the turns that purge_log()
+/// removes with them.
 struct LeftEvents {
     std::int64_t key = 0;
     std::uint64_t below_seq = 0;
 };
 
-/// What one call of purge_log() removes at the most; both are above 0.
+/// The bound of a call of purge_log(); both members are above 0.
 struct PurgeBound {
     std::size_t rows;
-    std::size_t bytes;  // of events; the last one may go beyond
+    std::size_t bytes;  // the bytes of events; the last event may go beyond
 };
 
 struct Purged {
@@ -168,18 +168,18 @@ struct Purged {
     bool is_done = false;  // nothing is left; a call that uses up its bound may not know
 };
 
-/// What a start of the server needs to know. Conversations that rest are not in it.
+/// The state that a start of the server needs. Conversations that rest are not in it.
 struct StartState {
-    /// Those that ran or had an open turn when the last server ended, and ended ones whose sandbox is still
-    /// to be removed. Some may be named twice.
+    /// The conversations that ran or had an open turn when the last server ended, and ended ones whose
+    /// sandbox is still to be removed. Some may be named twice.
     std::vector<std::string> unfinished;
     std::vector<sandbox::Record> standalone;  // sandboxes without a conversation
     std::vector<sandbox::Record> abandoned;   // sandboxes whose conversation was deleted
-    std::uint64_t sandboxes = 0;              // that are not gone, with these and all others
+    std::uint64_t sandboxes = 0;              // the number of all that are not gone
     std::vector<LeftEvents> left_events;
-    std::vector<PreviewNumber> preview_numbers;    // one of a sandbox that is no more is free
+    std::vector<PreviewNumber> preview_numbers;    // the number of a sandbox that is no more is free
     std::vector<RestingPreview> resting_previews;  // that were up, then the latest first
-    base::CountsBy<Status> by_status;              // of all conversations
+    base::CountsBy<Status> by_status;              // for all conversations
     std::int64_t last_key = 0;                     // the highest key that any row uses
 };
 
@@ -205,7 +205,7 @@ struct WriteBatch {
 };
 using WriteBatchPtr = std::shared_ptr<const WriteBatch>;
 
-/// How a commit ended.
+/// The way a commit ended.
 enum class CommitEnd : std::uint8_t {
     durable,  // every write is kept
     refused,  // none is; the same batch may be tried again
@@ -226,42 +226,42 @@ class Store {
   public:
     virtual ~Store() = default;
 
-    /// Whether writes can be kept now, without a look at the disk. Errors: storage_failed, saying what is
+    /// Succeeds if writes can be kept now, without a look at the disk. Errors: storage_failed, saying what is
     /// wrong with the database and what the operator can do.
     virtual base::Result<void> usable() const { return {}; }
-    /// All of the batch or nothing. Precondition: the batch before has ended.
+    /// Commits all of the batch or nothing. Precondition: the batch before has ended.
     virtual void commit(WriteBatchPtr batch, CommitDone done) = 0;
-    /// Removes events below `below_seq`, then turns: of a whole log (`below_seq` is beyond every seq) all of
-    /// them, else those that ended below it, but not the last one, which the next turn's number follows.
-    /// `bound` is for all of it. Not part of any batch.
+    /// Removes events below `below_seq`, then turns. For a whole log, whose `below_seq` is beyond every seq,
+    /// all turns go; else those that ended below it, but not the last one, which the next turn's number
+    /// follows. `bound` is for all of it. Not part of any batch.
     virtual base::Result<Purged> purge_log(std::int64_t key, std::uint64_t below_seq, PurgeBound bound) = 0;
 
-    /// Once, before anything else.
+    /// Loads the state for a start. Call it once, before anything else.
     virtual void load_start(ReadDone<StartState> done) = 0;
     /// The conversation with this id; none if there is none.
     virtual void load(const std::string& id, ReadDone<std::optional<StoredConversation>> done) = 0;
     /// The rows of the conversation with this id alone, without its turns; none if there is none.
     virtual void find_conversation(const std::string& id,
                                    ReadDone<std::optional<ListedConversation>> done) = 0;
-    /// None if no conversation that is there was created with this key.
+    /// The conversation that was created with this key; none if it is not there any more, or never was.
     virtual void find_created(const std::string& create_key, ReadDone<std::optional<CreatedBefore>> done) = 0;
-    /// By place, about k_list_page_bytes at most.
+    /// A list in the order of places, about k_list_page_bytes at most.
     virtual void list(const ListRange& range, ReadDone<ConversationList> done) = 0;
-    /// The same of sandboxes that are not gone, the oldest first; their environments are left out.
+    /// A list of sandboxes that are not gone, the oldest first; their environments are left out.
     virtual void list_sandboxes(const SandboxRange& range, ReadDone<Listed<sandbox::Record>> done) = 0;
-    /// A start asks for each workspace that it finds.
+    /// The record of a sandbox: a start asks for each workspace that it finds.
     virtual void find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) = 0;
-    /// How many conversations of a user have not ended; counts to `limit` at most.
+    /// The number of conversations of a user that have not ended; counts to `limit` at most.
     virtual void count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) = 0;
-    /// The `limit` that end first of those that have a time to live and have not ended, or of those that
-    /// have.
+    /// The `limit` conversations that end first, among those with a time to live that have not ended, or
+    /// among those that have ended.
     virtual void find_ending(bool has_ended, std::size_t limit, ReadDone<std::vector<Ending>> done) = 0;
-    /// How large logs are, as their turns and the records of their conversations tell.
+    /// The sizes of logs, as their turns and the records of their conversations tell.
     virtual void log_sizes(const LogRange& range, ReadDone<Listed<LogSize>> done) = 0;
     /// The conversations with the largest logs of the user whose logs are largest together, the largest
     /// first; a conversation without an owner is a user of its own. Looks at all conversations.
     virtual void largest_logs(std::size_t limit, ReadDone<std::vector<std::string>> done) = 0;
-    /// Bytes that can be written without more of the disk, about.
+    /// The bytes that can be written without more of the disk, about.
     virtual std::uint64_t free_bytes() { return 0; }
     /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed
     /// by what they cost (Event::cost_bytes). Errors: storage_failed.

@@ -15,7 +15,7 @@ std::vector<TurnRecord> restored_turns(const StoredConversation& stored, Journal
             missing.first_seq = logged.first_seq;
             turn = turns.insert(turn, missing);
         }
-        // A record that is whole may lie between two that are not.
+        // A complete record may lie between two that are not.
         if (!logged.done || turn->last_seq != 0)
             continue;
         turn->last_seq = logged.last_seq;

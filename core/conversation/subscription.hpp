@@ -1,7 +1,6 @@
-// One reader of a conversation's log: a cursor, not a queue. The reader asks for what comes after its
-// cursor and gets it from the live window or, further back, from the store; so a slow reader costs no
-// memory and never holds up another. A store that answers later wakes the reader, which asks again.
-// Single-threaded.
+// A reader of a conversation's log: a cursor, not a queue. The reader asks for the events after its cursor
+// and gets them from the live window or, further back, from the store. So a slow reader costs no memory and
+// never holds up another. A store that answers later wakes the reader, which asks again. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +23,27 @@ namespace atl::conversation {
 
 class LiveWindow;
 
-/// What a reader got.
+/// The result of a read.
 struct Batch {
     std::vector<EventPtr> events;
     bool gone = false;     // the conversation was removed and nothing will follow
-    bool stalled = false;  // the store refuses what would follow; `events` is empty
+    bool stalled = false;  // the store refuses the next events; `events` is empty
     bool reading = false;  // there are more, and the store has not answered yet: `events` is empty
 };
 
 class Subscription {
   public:
-    /// Reads what comes after `after`.
+    /// Makes a reader of the events after `after`.
     Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after, base::ShareHolder owner = {});
     ~Subscription();
     Subscription(const Subscription&) = delete;
     Subscription& operator=(const Subscription&) = delete;
 
-    /// The next committed events after the cursor, about `limit_bytes` of them at most (one at least), and
-    /// moves the cursor behind them. Empty: the reader has all there is, or the store has not answered yet
-    /// (Batch::reading); wait for on_wake. What the store answers to a call is bounded by the limit of that
-    /// call; the call after its answer returns it. Destroying the subscription drops an answer that is still
-    /// to come. Errors: seq_expired (the log was cut past the cursor, perhaps while the store was reading;
+    /// Returns the next committed events after the cursor, about `limit_bytes` of them at most (one at
+    /// least), and moves the cursor behind them. Empty: the reader has all there is, or the store has not
+    /// answered yet (Batch::reading); wait for on_wake. The limit of a call bounds the store's answer to it;
+    /// the call after that answer returns it. Destroying the subscription drops an answer that is still to
+    /// come. Errors: seq_expired (the log was cut past the cursor, perhaps while the store was reading;
     /// detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
@@ -61,7 +60,7 @@ class Subscription {
     /// The conversation's user.
     const base::ShareHolder& owner() const noexcept { return owner_; }
     std::uint64_t cursor() const noexcept { return cursor_; }
-    /// Of the log.
+    /// The epoch of the log.
     const std::string& epoch() const noexcept;
 
   private:
@@ -82,7 +81,7 @@ class Subscription {
     bool follows_ = false;
     bool waiting_ = false;
     Wake wake_;
-    std::shared_ptr<Asked> asked_;  // of the store, until next() has returned the answer; owned here alone
+    std::shared_ptr<Asked> asked_;  // the store's, until next() has returned the answer; owned here alone
 };
 
 }  // namespace atl::conversation

@@ -15,9 +15,9 @@ namespace {
 
 namespace evt = base::evt;
 
-// What an event costs in the log beyond its data.
+// The cost of an event in the log beyond its data.
 constexpr std::size_t k_envelope_bytes = 96;
-// Room that a truncated turn keeps for telling how it ended.
+// The room that a truncated turn keeps for telling how it ended.
 constexpr std::size_t k_closing_bytes = 64 * 1024;
 
 }  // namespace
@@ -44,7 +44,7 @@ void Turn::open(Message message, std::uint64_t number, MessageReply when, const 
         record_.idempotency_key = message.idempotency_key;
         keyed_batch_ = context_.journal.batch_number();
     }
-    // The bound of a turn is for what the agent writes. The commit takes what the agent says at once along.
+    // The bound of a turn is for the agent's output. The commit takes along what the agent says at once.
     start_ = log_.append(EventType::turn_start, number, start_data(message), Journal::When::lazily);
     if (start_->json.size() > base::k_kept_start_bytes)
         start_ = nullptr;
@@ -62,7 +62,8 @@ void Turn::open(Message message, std::uint64_t number, MessageReply when, const 
     ticket.turn = record_.turn;
     ticket.after = record_.first_seq - 1;
     if (when == MessageReply::at_once && record_.idempotency_key.empty()) {
-        // With its turn_start: a start looks for open turns by their rows.
+        // The record is written with its turn_start: a start of the server looks for open turns by their
+        // rows.
         context_.journal.add(PutTurn{record_}, Journal::When::lazily);
         reply(ticket);
     } else {
@@ -165,7 +166,7 @@ void Turn::send() {
 
 void Turn::send_query() {
     sandbox::Channel* const channel = owner_.channel();
-    // It went down between the commit and now; its exit ends the turn through the grace timer.
+    // The sandbox went down between the commit and now; its exit ends the turn through the grace timer.
     if (channel == nullptr)
         return owner_.query_ended(sandbox::QueryEnd::connect_failed, "the sandbox went down");
     const std::string content = std::exchange(content_, {});
@@ -195,7 +196,7 @@ void Turn::interrupt() {
 void Turn::drop_query() {
     if (!query_)
         return;
-    // Deferred: this may run inside a callback of the query itself.
+    // The destruction is deferred: this may run inside a callback of the query itself.
     context_.timers.defer([query = std::shared_ptr<sandbox::Query>(std::move(query_))] {});
 }
 
@@ -206,7 +207,7 @@ void Turn::close() {
     record_.bytes = log_.close_turn();
     context_.journal.add_lazily(PutTurn{record_});
     const auto took = context_.clock.steady_now() - started_;
-    // One of an earlier run began at no time that this one knows.
+    // A turn of an earlier run began at no time that this run knows.
     if (started_ != base::SteadyTime{})
         context_.stats.turn_duration.add(took);
     if (base::logs_debug()) {

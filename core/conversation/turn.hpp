@@ -1,6 +1,6 @@
-// The open turn of a conversation, as a part of it: its record and its query, what the agent says written
-// into the log within the turn's bound, its deadlines. What happens goes to the owner, for its machine.
-// Internal to core/conversation.
+// The open turn of a conversation, as a part of it: its record, its query and its deadlines. It writes the
+// agent's output into the log within the turn's bound. Its events go to the owner, for its machine. Internal
+// to core/conversation.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,10 @@ namespace atl::conversation {
 /// The conversation as its turn sees it.
 class TurnOwner {
   public:
-    /// The agent says that the turn is over: the limit that its sandbox is ended for, if there is one.
+    /// The agent says that the turn is over. Returns the limit that its sandbox is ended for, if there is
+    /// one.
     virtual std::optional<sandbox::Exit> limit_at_end() = 0;
-    /// Null unless the generation is ready.
+    /// The channel to the generation; null unless it is ready.
     virtual sandbox::Channel* channel() = 0;
     virtual const Machine& turn_machine() const = 0;
     virtual void turn_done() = 0;
@@ -40,19 +41,20 @@ class Turn final : private sandbox::QueryObserver {
 
     /// Opens the turn of this number: writes its turn_start. `reply` gets its ticket.
     void open(Message message, std::uint64_t number, MessageReply when, const Reply<TurnTicket>& reply);
-    /// Answers a message whose Idempotency-Key started a turn before; `reply` as for open(), once that turn
-    /// is committed. Errors: idempotency_key_reused (for a message of another digest), storage_failed. Of any
-    /// other message calls `is_new`, once, from inside the call if the store answers at once; then no turn
-    /// of this key was started before that. Called also when the turn's owner is gone.
+    /// Answers a message whose Idempotency-Key started a turn before; `reply` is called as by open(), once
+    /// that turn is committed. Errors: idempotency_key_reused (for a message of another digest),
+    /// storage_failed. For any other message it calls `is_new`, once, from inside the call if the store
+    /// answers at once; then no turn of this key was started before that. `is_new` is called also when the
+    /// turn's owner is gone.
     void replay(const std::shared_ptr<const Message>& message, const Reply<TurnTicket>& reply,
                 const std::function<void()>& is_new);
-    /// Takes over one that the store holds as open, and appends its end: the server was restarted.
+    /// Takes over a turn that the store holds as open, and appends its end: the server was restarted.
     void restore(const TurnRecord& record);
     /// Gives the message to the agent; with an Idempotency-Key only once the turn is committed.
     void send();
     void interrupt();
     void drop_query();
-    /// Its last event is appended: persists it.
+    /// Its last event is appended: this persists it.
     void close();
     void arm_grace(base::Millis wait);
     void disarm_grace();
@@ -61,7 +63,7 @@ class Turn final : private sandbox::QueryObserver {
     /// Appends an event of the turn that the server itself writes.
     void append(EventType type, std::string_view data);
     const TurnRecord& record() const noexcept { return record_; }
-    /// Precondition: it is open.
+    /// The open turn as clients see it. Precondition: a turn is open.
     OpenTurn view() const;
     bool last_was_error() const noexcept { return last_was_error_; }
 
@@ -83,7 +85,7 @@ class Turn final : private sandbox::QueryObserver {
     EventLog& log_;
     TurnRecord record_;
     std::string content_;            // until it has been sent
-    std::uint64_t keyed_batch_ = 0;  // of the journal: has the last turn that a key started
+    std::uint64_t keyed_batch_ = 0;  // the journal's batch with the last turn that a key started
     std::uint64_t logged_bytes_ = 0;
     std::uint64_t dropped_bytes_ = 0;
     std::size_t complaints_ = 0;
@@ -94,7 +96,7 @@ class Turn final : private sandbox::QueryObserver {
     EventPtr start_;  // unless it is long
     base::TimerId grace_timer_ = 0;
     base::TimerId limit_timer_ = 0;
-    std::unique_ptr<sandbox::Query> query_;  // of the open turn, or of one that ended with `done`
+    std::unique_ptr<sandbox::Query> query_;  // the open turn's, or that of a turn that ended with `done`
     std::shared_ptr<Turn*> self_;            // null inside once it is destroyed
 };
 

@@ -1,4 +1,4 @@
-// Value types of a conversation: what a client asks for, what it is told, one event of its log.
+// Value types of a conversation: the requests of a client, the answers to it, and an event of its log.
 #pragma once
 
 #include <algorithm>
@@ -66,14 +66,14 @@ std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.
 std::optional<EventType> agent_event_type(std::string_view name) noexcept;
 
-/// One event, serialised once and shared by the store and all subscribers.
+/// An event, serialised once and shared by the store and all subscribers.
 struct Event {
     std::uint64_t seq = 0;
     EventType type = EventType::error;
-    std::uint64_t turn = 0;  // 0: not of a turn
+    std::uint64_t turn = 0;  // 0: no turn
     std::string json;        // the object of the API, one line
 
-    /// What reading it counts against a bound in bytes.
+    /// The bytes that reading it counts against a bound.
     std::size_t cost_bytes() const noexcept { return std::max(json.size(), base::k_least_event_cost_bytes); }
 };
 using EventPtr = std::shared_ptr<const Event>;
@@ -81,17 +81,17 @@ using EventPtr = std::shared_ptr<const Event>;
 /// A place in a conversation's log: behind the event `seq`.
 struct Cursor {
     std::uint64_t seq = 0;
-    std::string epoch;  // of the log that it is of; empty: the present one
+    std::string epoch;  // the log's epoch; empty: the present one
 };
 
-/// "t12", as the API and agents name a turn.
+/// The name of a turn in the API and for agents, as "t12".
 std::string turn_name(std::uint64_t turn);
 
 /// Makes the event's text. `data` is the text of a JSON object.
 EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn,
                     std::string_view data);
 
-/// When it happened, from the text of an event; nothing for another text.
+/// The time of an event, from its text; none for another text.
 std::optional<base::WallTime> event_time(std::string_view json) noexcept;
 
 /// The content of a turn_start, as JSON text; points into the event.
@@ -108,13 +108,13 @@ struct RestartedProcess {
     sandbox::ProcessSpec spec;  // its id is that of the last start
 };
 
-/// What a create request says, already checked by the HTTP layer for form only.
+/// The members of a create request. The HTTP layer has checked their form only.
 struct CreateRequest : FieldChanges {
     std::string idempotency_key;  // empty: none; senders that are strangers to each other have different ones
     std::string fingerprint;      // with a key: all that the request asks for, as text
     std::string agent;            // empty: the server's default
     std::optional<std::string> user_id;
-    std::string made_by;          // the key of the request; empty: the server's own
+    std::string made_by;          // the request's key; empty: the server's own
     std::string metadata = "{}";  // the text of a JSON object
     sandbox::Environment env;
     sandbox::Limits limits;
@@ -128,7 +128,7 @@ struct CreateRequest : FieldChanges {
 struct PatchRequest : FieldChanges {
     std::optional<std::string> metadata;  // a merge patch (RFC 7396), the text of a JSON object
     std::optional<sandbox::LimitChanges> limits;
-    std::optional<sandbox::NetworkSettings> network;  // as a whole
+    std::optional<sandbox::NetworkSettings> network;  // the new settings as a whole
     sandbox::PreviewChanges preview;
     ToolChanges tools;
     std::optional<std::uint32_t> ttl_seconds;
@@ -140,7 +140,7 @@ struct Record : ClientFields {
     std::string id;
     std::string agent;
     std::optional<std::string> user_id;
-    std::string made_by;  // as in CreateRequest
+    std::string made_by;  // the same as in CreateRequest
     std::string metadata = "{}";
     std::string sandbox_id;
     Status status = Status::starting;
@@ -152,25 +152,25 @@ struct Record : ClientFields {
     std::uint64_t first_seq = 1;
     std::uint64_t last_seq = 0;
     std::uint64_t last_turn = 0;
-    std::uint64_t log_bytes = 0;  // of its events, when it was stored last
-    std::string create_key;       // of the request that made it; not loaded again
-    std::string create_digest;    // of that request's fingerprint; not loaded again
+    std::uint64_t log_bytes = 0;  // the bytes of its events, when it was stored last
+    std::string create_key;       // the create request's; not loaded again
+    std::string create_digest;    // that of its fingerprint; not loaded again
 
-    /// Whose place its sandbox takes: the user's, or that of the key that made it.
+    /// The holder of its sandbox's place: the user, or the key that made it.
     base::ShareHolder holder() const {
         return user_id ? base::ShareHolder::user(*user_id) : base::ShareHolder::key(made_by);
     }
 };
 
-/// What is kept of a turn: for idempotency, for the log's bound, for the end after a crash.
+/// The record of a turn: for idempotency, for the log's bound, for the end after a crash.
 struct TurnRecord {
     std::int64_t conversation_key = 0;
     std::uint64_t turn = 0;
     std::string idempotency_key;  // empty: none
-    std::string content_digest;   // of the message, to tell a retry from a reuse of the key
+    std::string content_digest;   // the message's, to tell a retry from a reuse of the key
     std::uint64_t first_seq = 0;  // the first event of the turn is > first_seq - 1
     std::uint64_t last_seq = 0;   // 0: open
-    std::uint64_t bytes = 0;      // of its events in the log
+    std::uint64_t bytes = 0;      // the bytes of its events in the log
 };
 
 /// A message to a conversation's agent.
@@ -180,15 +180,15 @@ struct Message {
     std::string by;               // the sender as the log names it; empty: not known
 };
 
-/// What a tool has changed.
+/// The files that a tool has changed.
 struct FileChange {
-    std::vector<std::string> paths;  // absolute, as inside the sandbox
-    std::string tool_call_id;        // as the caller named the call; empty: it did not
+    std::vector<std::string> paths;  // absolute, inside the sandbox
+    std::string tool_call_id;        // the caller's name for the call; empty: none
 };
 
-/// How far a call of a tool is.
+/// The progress of a call of a tool.
 struct ToolProgress {
-    std::string tool_call_id;  // as the caller named the call; empty: it did not
+    std::string tool_call_id;  // the caller's name for the call; empty: none
     std::string tool;
     std::string status;   // running, completed, failed
     std::string message;  // for people; may be empty
@@ -206,7 +206,7 @@ struct EgressQuestion {
 struct EgressNotice {
     std::string host;
     std::uint16_t port = 0;
-    std::string_view reason{};  // of static storage: why they were refused; empty: they were let through
+    std::string_view reason{};  // static text: the reason of a refusal; empty: let through
     std::string route{};        // the rule that they came by; empty: they named their host themselves
     std::uint64_t bytes_up = 0;
     std::uint64_t bytes_down = 0;
@@ -219,7 +219,7 @@ struct EgressNotice {
 struct OpenTurn {
     std::uint64_t turn = 0;
     base::WallTime started_at{};
-    std::uint64_t first_seq = 0;  // of its turn_start
+    std::uint64_t first_seq = 0;  // that of its turn_start
     EventPtr start;               // its turn_start; null for a long one, which the log has
 };
 

@@ -27,7 +27,7 @@ void UserErasure::go_on(void (UserErasure::*step)()) {
     });
 }
 
-// First, before they are up: from then on the store lists them.
+// Starting sandboxes are removed first, before they are up: from then on the store lists them.
 void UserErasure::remove_starting() {
     std::vector<Thing> found;
     for (const std::string& id : things_.starting_sandboxes)
@@ -42,7 +42,7 @@ void UserErasure::look_for_conversations() {
         self->conversations_.cursor = page->next;
         std::vector<Thing> found;
         for (const View& view : page->items) {
-            // What is made from now on is none of this request's.
+            // Conversations that are made from now on do not belong to this request.
             if (view.record.key <= self->things_.last_key)
                 found.push_back({view.record.id, view.record.sandbox_id});
         }
@@ -90,7 +90,7 @@ void UserErasure::remove_all(const std::vector<Thing>& things, std::size_t& remo
 }
 
 void UserErasure::note(const base::Error& error) {
-    // Somebody else removes it.
+    // Another request removes it.
     if (error.code() != base::Errc::not_found && !failure_)
         failure_ = error;
 }

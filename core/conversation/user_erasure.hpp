@@ -1,7 +1,7 @@
 // Removes all that is kept of a user: sandboxes that are starting, conversations page by page, then the other
-// sandboxes without a conversation; at the end it waits for those that somebody else is deleting, and drops
-// the logs of all that were the user's. It goes on if the client that asked is gone, and after an error,
-// which is told at the end. Internal to core/conversation.
+// sandboxes without a conversation. At the end it waits for removals of other requests, and drops the logs of
+// all that were the user's. It goes on if the client that asked is gone, and after an error, which is told at
+// the end. Internal to core/conversation.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace atl::conversation {
 
 class Manager;
 
-/// What the manager does for an erasure.
+/// The parts of the manager that an erasure uses.
 struct UserThings {
     std::function<void(const ListQuery& query, Reply<Page<View>> reply)> list;
     std::function<void(const std::string& id, Reply<void> reply)> remove;
@@ -25,15 +25,15 @@ struct UserThings {
     std::function<void(const std::string& id, Reply<void> reply)> remove_sandbox;
     std::vector<std::string> starting_sandboxes;  // of the user, without a conversation
     std::function<void(const std::string& id, Reply<void> reply)> remove_starting;
-    /// Removes one that is in memory, also one that is starting, or waits for its removal if that is under
-    /// way; false: there is none of this user.
+    /// Removes a conversation in memory, also a starting one, or waits for its removal if that is under way;
+    /// false: this user has no such conversation.
     std::function<bool(const std::string& user_id, Reply<void> reply)> remove_rest;
-    std::int64_t last_key = 0;  // of the conversations that are there
+    std::int64_t last_key = 0;  // the highest key of a conversation that is there
 };
 
 class UserErasure : public std::enable_shared_from_this<UserErasure> {
   public:
-    /// `alive` is null inside once the manager is destroyed: then nothing more happens. `reply` once.
+    /// Calls `reply` once. `alive` is null inside once the manager is destroyed: then nothing more happens.
     UserErasure(UserThings things, std::shared_ptr<Manager*> alive, Context& context, std::string user_id,
                 Reply<ErasedUser> reply);
     void begin() { remove_starting(); }

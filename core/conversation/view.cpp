@@ -12,7 +12,7 @@ sandbox::Record without_env(sandbox::Record record) {
     return record;
 }
 
-// What a generation told last stands until it is cleaned up.
+// The ports that a generation told last stand until it is cleaned up.
 bool is_living(sandbox::Status status) {
     return status == sandbox::Status::ready || status == sandbox::Status::frozen;
 }

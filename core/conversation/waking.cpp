@@ -1,4 +1,5 @@
-// Waking a conversation for somebody who only looks at what its sandbox shows: nobody else pays for it.
+// The waking of a conversation for somebody who only looks at what its sandbox shows: nobody else pays for
+// it.
 #include <utility>
 
 #include "core/conversation/conversation.hpp"

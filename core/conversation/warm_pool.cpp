@@ -14,10 +14,10 @@ namespace evt = base::evt;
 
 namespace {
 
-// Between two starts: requests that wait for a sandbox of their own come first.
+// The pause between two starts: requests that wait for a sandbox of their own come first.
 constexpr base::Millis k_refill_pause{10};
-// Without a claim, while at least half of a pool is there: whoever creates many has the processors to
-// himself.
+// The pause without a claim, while at least half of a pool is there: a client that creates many has the
+// processors to itself.
 constexpr base::Millis k_quiet{50};
 constexpr base::Millis k_first_retry{1000};
 constexpr base::Millis k_longest_retry{60'000};
@@ -132,7 +132,7 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
     while (!claimed && !shelf->ready.empty()) {
         sandbox::Record sandbox_record = std::move(shelf->ready.front());
         shelf->ready.pop_front();
-        // One that is just ending was not told of yet.
+        // The pool was not told yet of a sandbox that is just ending.
         if (sandboxes_.channel(sandbox_record.id) == nullptr)
             sandboxes_.remove(sandbox_record.id, [] {});
         else

@@ -1,6 +1,6 @@
 // Sandboxes that were started ahead: each with an id, a uid and a workspace of its own, and with the id that
-// its conversation will have. One is claimed once, by one conversation, and never comes back. What is claimed
-// is replaced in the background, one at a time. Internal to core/conversation.
+// its conversation will have. A conversation claims one once, and it never comes back. A claimed sandbox is
+// replaced in the background, one at a time. Internal to core/conversation.
 //
 // Invariants: nothing of the pool is in the store or claimed, so what a killed server leaves of it is removed
 // like any half-made sandbox; a sandbox that is not exactly as it was started is never given out.
@@ -33,13 +33,13 @@ class WarmPool {
     WarmPool(const WarmPool&) = delete;
     WarmPool& operator=(const WarmPool&) = delete;
 
-    /// Starts what is missing, as far as the server's capacity goes. Cheap when nothing is.
+    /// Starts sandboxes that are missing, as far as the server's capacity goes. Cheap when none is missing.
     void fill();
     /// A ready sandbox for this request, if it asks for nothing that the pool's have not: env, limits,
     /// network.
     std::optional<Claimed> claim(const std::string& agent, const CreateRequest& request);
     bool can_shrink() const;
-    /// Begins to remove one to make room for something else, and names it. None: there is none.
+    /// Begins to remove a sandbox to make room for something else, and names it. None: there is none.
     std::optional<std::string> shrink();
     /// The sandbox or its agent ended. False: it is none of the pool's.
     bool lost(const std::string& sandbox_id);
@@ -71,7 +71,7 @@ class WarmPool {
     std::vector<Shelf> shelves_;
     std::size_t next_ = 0;    // the shelf to look at first
     std::string starting_;    // the sandbox that is being started
-    bool gives_way_ = false;  // that one
+    bool gives_way_ = false;  // the sandbox that is being started gives way
     bool claimed_ = false;    // since the last look at what is missing
     bool closed_ = false;
     base::TimerId timer_ = 0;

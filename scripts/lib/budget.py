@@ -132,8 +132,8 @@ def comments(tree):
             yield Place(path, text.count("\n", 0, match.start()) + 1)
 
 
-def blocks(text):
-    """(line, text) of each piece of prose in Markdown: a paragraph, an item of a list, a cell of a table.
+def blocks(text, cells):
+    """(line, text) of each piece of prose in Markdown: a paragraph, an item of a list and, if `cells`, a cell of a table.
 
     Code blocks (fenced or indented), HTML comments and headings are left out. A paragraph or an item goes on until a blank
     line, a heading, a table, a code block or the next item.
@@ -153,7 +153,7 @@ def blocks(text):
         elif not content or re.match(r"#+\s", content):
             is_open = False
         elif content.startswith("|"):
-            found += [(number, cell) for cell in re.split(r"(?<!\\)\|", content)]
+            found += [(number, cell) for cell in re.split(r"(?<!\\)\|", content) if cells]
             is_open = False
         elif is_open and not item:
             found[-1] = (found[-1][0], found[-1][1] + "\n" + content)
@@ -163,23 +163,27 @@ def blocks(text):
     return found
 
 
-def sentences(tree):
-    """Sentences of docs/ and SECURITY.md over 40 words.
+def sentences_of(text, cells=True):
+    """(line, words) of each sentence in Markdown.
 
     A sentence ends at a full stop, a question mark or an exclamation mark, if a blank and no small letter follow. It also
     ends with its paragraph, item or cell, but not at a colon or a semicolon. Words stand between blanks and have a letter
     or a digit. `code` counts as one word, and a link as the words of its text.
     """
+    for line, prose in blocks(text, cells):
+        prose = re.sub(r"`+[^`]+`+", lambda match: "`…`" + "\n" * match[0].count("\n"), prose)
+        prose = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", prose)
+        for match in re.finditer(r"\S.*?(?:(?<!e\.g)(?<!i\.e)[.!?][\"')*_\]]*(?=\s+[^\sa-z]|\s*$)|\s*\Z)", prose, re.S):
+            yield line + prose.count("\n", 0, match.start()), re.findall(r"\S*[\w`]\S*", match[0])
+
+
+def sentences(tree):
+    """Sentences of docs/ and SECURITY.md over MAX_WORDS words."""
     for path in [*sorted((tree.root / "docs").rglob("*.md")), tree.root / "SECURITY.md"]:
-        for line, text in blocks(path.read_text("utf-8")) if path.is_file() else ():
-            text = re.sub(r"`+[^`]+`+", lambda match: "`…`" + "\n" * match[0].count("\n"), text)
-            text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-            for match in re.finditer(r"\S.*?(?:(?<!e\.g)(?<!i\.e)[.!?][\"')*_\]]*(?=\s+[^\sa-z]|\s*$)|\s*\Z)", text, re.S):
-                words = re.findall(r"\S*[\w`]\S*", match[0])
-                if len(words) > MAX_WORDS:
-                    where = line + text.count("\n", 0, match.start())
-                    name = path.relative_to(tree.root).as_posix()
-                    yield Place(name, where, f"{name}:{where} ({len(words)} words: {' '.join(words[:5])} …)")
+        for line, words in sentences_of(path.read_text("utf-8")) if path.is_file() else ():
+            if len(words) > MAX_WORDS:
+                name = path.relative_to(tree.root).as_posix()
+                yield Place(name, line, f"{name}:{line} ({len(words)} words: {' '.join(words[:5])} …)")
 
 
 MEASURES = {

@@ -14,6 +14,16 @@ from source import DATA_FOLDERS, FOLDERS
 
 MAX_LINES = 600
 MAX_BEAST_FILES = 5
+MAX_MEAN_WORDS = 18
+PLAIN_PAGES = (
+    "SECURITY.md",
+    "docs/code-mode.md",
+    "docs/files.md",
+    "docs/operations/limits-and-capacity.md",
+    "docs/operations/service.md",
+    "docs/previews.md",
+    "docs/tools.md",
+)
 # Formatting differs between releases of clang-format: one of them decides.
 CLANG_FORMAT = "14"
 
@@ -283,6 +293,20 @@ def formatting(tree):
         yield ".clang-format", 1, f"clang-format failed: {result.stderr.strip()[:300]}"
 
 
+def plain_words(tree):
+    """The sentences of the longest pages have few words. Code, tables and the targets of links do not count."""
+    for page in PLAIN_PAGES:
+        text = (tree.root / page).read_text("utf-8") if (tree.root / page).is_file() else ""
+        lengths = []
+        for line, words in budget.sentences_of(text, cells=False):
+            lengths.append(len(words))
+            if len(words) > budget.MAX_WORDS:
+                yield page, line, f"a sentence of {len(words)} words, at most {budget.MAX_WORDS}: split it"
+        if sum(lengths) > MAX_MEAN_WORDS * len(lengths):
+            mean = sum(lengths) / len(lengths)
+            yield page, 1, f"{mean:.1f} words a sentence, at most {MAX_MEAN_WORDS} on average: one fact a sentence"
+
+
 def nothing_found(tree):
     """A check over no files would pass for the wrong reason."""
     if not tree.sources:
@@ -315,6 +339,7 @@ RULES = {
     "long-file": long_file,
     "test-namespace": test_namespace,
     "readme": readme,
+    "plain-words": plain_words,
     "script-usage": script_usage,
     **budget.RULES,
 }
