@@ -96,7 +96,7 @@ void measure_requests(Result& result, double most, Scope scope, Product product,
     result.reached = *result.ratio <= most;
 }
 
-/// What the download is told, and what it tells.
+/// Shared with the upstream of the download.
 struct Flow {
     std::atomic<bool> flows{false};
     std::atomic<std::size_t> bytes{0};

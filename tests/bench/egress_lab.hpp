@@ -40,7 +40,8 @@ struct Way {
     std::optional<pid_t> net_of;  // its net namespace, if not ours
 };
 
-/// A tunnel through `way` to `upstream`, asked for by CONNECT to localhost. The caller is in its net
+/// A tunnel through `way` to `upstream`, asked for by CONNECT: to localhost inside a sandbox, else to
+/// 127.0.0.1. The caller is in its net
 /// namespace. Throws unless the answer is 200.
 base::UniqueFd open_tunnel(const Way& way, std::uint16_t upstream);
 
@@ -64,7 +65,7 @@ std::string create_egress_sandbox(const Server& server, const std::string& rule,
 
 class EgressLab {
   public:
-    /// What the upstreams of the proxies, and of the route, answer. `rule_suffix`: "/tcp" for more than TLS.
+    /// Each upstream answers so. `rule_suffix`: "/tcp" for more than TLS.
     EgressLab(const Upstream::Answer& answer, const std::string& rule_suffix);
 
     /// The port of the upstream.

@@ -1,5 +1,5 @@
-// What a user waits for first: a conversation is made, a program in its sandbox begins to serve, and the page
-// is there. Floor: the same program, started by this one without a sandbox, until the same page.
+// The first thing that a user waits for: a conversation is made, a program in its sandbox begins to serve,
+// and the page is there. Floor: the same program, started by this one without a sandbox, until the same page.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>

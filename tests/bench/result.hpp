@@ -28,7 +28,7 @@ struct Result {
     std::string error;  // why there is no number
 };
 
-/// What both were measured to, alternating.
+/// The samples of product and floor, which alternated.
 struct Compared {
     Samples product;
     Samples floor;  // empty without one
