@@ -1,4 +1,3 @@
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
@@ -10,7 +9,6 @@ namespace atl::bench {
 namespace {
 
 constexpr double k_budget_ms = 20'000;  // of all batches at the client's place
-constexpr double k_fill_ms = 20'000;
 constexpr std::size_t k_batch = 50;
 constexpr std::size_t k_batches = 8;
 constexpr std::size_t k_paired_batches = 4;
@@ -22,17 +20,7 @@ class Product {
     Product() : server_({"--pool", "echo=" + std::to_string(k_batch)}), connection_(server_.port()) {}
 
     /// Back when the pool is full.
-    void await_pool() {
-        const std::string request = server_.request("GET", "/v1/system");
-        const auto began = Clock::now();
-        for (;;) {
-            const Response response = connection_.exchange(request);
-            if (nlohmann::json::parse(response.body).at("pool").at(0).at("ready") == k_batch)
-                return;
-            if (ms_since(began) > k_fill_ms)
-                throw std::runtime_error("the pool does not fill: " + response.body);
-        }
-    }
+    void await_pool() { server_.await_pool(connection_, k_batch); }
     double create_ms() {
         const auto began = Clock::now();
         const Response response = connection_.exchange(create_);

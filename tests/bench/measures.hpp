@@ -97,6 +97,19 @@ Result measure_preview_bodies(Scope scope);
 Result measure_preview_sockets(Scope scope);
 /// Kilobytes of the server for one of 5,000 idle WebSockets through previews of two sandboxes.
 Result measure_preview_connections();
+/// Milliseconds from the request for a conversation to the first whole page of a program that its sandbox
+/// then starts: page_ms in Perl, page_python_ms with `python3 -m http.server`. Floor: the same program
+/// without a sandbox.
+std::vector<Result> measure_page(Scope scope);
+/// The way out of a sandbox (root only). Beside tinyproxy: milliseconds of CONNECT and a TLS handshake,
+/// egress_connect_ms, and megabytes a second through a tunnel, egress_mb_s. Beside nginx: milliseconds to the
+/// first event of a stream through a route, route_first_byte_ms.
+Result measure_egress_connect(Scope scope);
+Result measure_egress_bodies(Scope scope);
+Result measure_route(Scope scope);
+/// A neighbour's messages (p99) while a sandbox downloads as fast as it can. Floor: the same without the
+/// download.
+Result measure_egress_neighbour();
 /// How many of `sandboxes` conversations answer at the same time.
 Result measure_concurrent(std::size_t sandboxes);
 

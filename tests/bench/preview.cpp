@@ -31,25 +31,6 @@ constexpr std::size_t k_tunnel_sandboxes = 2;
 constexpr double k_max_tunnel_kb = 24;
 constexpr std::string_view k_echoed = "a hundred bytes of what a hot reload may say: {\"type\":\"update\"}";
 
-/// What both were measured to, alternating.
-struct Pair {
-    Samples product;
-    Samples nginx;
-};
-
-void compare(Result& result, const Pair& pair) {
-    if (result.better == Better::higher) {
-        result.value = pair.product.p50();
-    } else {
-        result.p50 = pair.product.p50();
-        result.p95 = pair.product.p95();
-    }
-    if (pair.nginx.empty())
-        return;
-    result.floor = pair.nginx.p50();
-    result.ratio = pair.product.p50() / *result.floor;
-}
-
 base::UniqueFd connect_to_front(const Front& front) {
     const InNetOf inside(front.net_of);
     return connect_to(front.port, k_wait_seconds);
@@ -72,7 +53,7 @@ Result measure_round_trips(std::string key, Scope scope, Open open, Once once) {
     Result result{.key = std::move(key), .unit = "ms", .target = "ratio <= 1.2"};
     PreviewLab lab;
     const auto measure = [&] {
-        Pair pair;
+        Compared pair;
         auto product = open(lab.product());
         auto nginx = open(has_floor(scope) ? lab.nginx() : lab.product());
         const auto sample = [&](auto& connection, Samples& into) {
@@ -85,16 +66,16 @@ Result measure_round_trips(std::string key, Scope scope, Open open, Once once) {
         for (std::size_t round = 0; round < sized(k_latency_rounds); ++round) {
             sample(product, pair.product);
             if (has_floor(scope))
-                sample(nginx, pair.nginx);
+                sample(nginx, pair.floor);
         }
         return pair;
     };
     compare(result, measure());
     lab.use_one_cpu();
-    const Pair on_one = measure();
+    const Compared on_one = measure();
     result.more["one_cpu_p50"] = on_one.product.p50();
     if (has_floor(scope)) {
-        result.more["one_cpu_ratio"] = on_one.product.p50() / on_one.nginx.p50();
+        result.more["one_cpu_ratio"] = on_one.product.p50() / on_one.floor.p50();
         result.reached = *result.ratio <= k_most_of_latency;
     }
     return result;
@@ -129,14 +110,14 @@ Result measure_preview_rps(Scope scope) {
     const std::size_t rounds = sized(k_rps_rounds);
     const std::size_t seconds = sized(k_rps_seconds);
     PreviewLab lab;
-    Pair pair;
+    Compared pair;
     double requests = 0;
     const double cpu_ms = lab.server().cpu_ms();
     for (std::size_t round = 0; round < rounds; ++round) {
         pair.product.add(run_wrk(lab.product(), k_rps_connections, seconds));
         requests += pair.product.p50() * static_cast<double>(seconds);
         if (has_floor(scope))
-            pair.nginx.add(run_wrk(lab.nginx(), k_rps_connections, seconds));
+            pair.floor.add(run_wrk(lab.nginx(), k_rps_connections, seconds));
     }
     compare(result, pair);
     result.more["server_cpu_us"] = (lab.server().cpu_ms() - cpu_ms) * 1000 / requests;
@@ -180,22 +161,22 @@ Result measure_preview_bodies(Scope scope) {
     Result result{.key = "preview_mb_s", .unit = "MB/s", .target = "ratio >= 0.9, both ways"};
     result.better = Better::higher;
     PreviewLab lab;
-    Pair down;
-    Pair up;
+    Compared down;
+    Compared up;
     for (std::size_t round = 0; round < sized(k_body_rounds); ++round) {
         down.product.add(mb_s_down(lab.product()));
         up.product.add(mb_s_up(lab.product()));
         if (!has_floor(scope))
             continue;
-        down.nginx.add(mb_s_down(lab.nginx()));
-        up.nginx.add(mb_s_up(lab.nginx()));
+        down.floor.add(mb_s_down(lab.nginx()));
+        up.floor.add(mb_s_up(lab.nginx()));
     }
     compare(result, down);
     result.more["up_mb_s"] = up.product.p50();
     if (!has_floor(scope))
         return result;
-    result.more["up_nginx_mb_s"] = up.nginx.p50();
-    result.more["up_ratio"] = up.product.p50() / up.nginx.p50();
+    result.more["up_nginx_mb_s"] = up.floor.p50();
+    result.more["up_ratio"] = up.product.p50() / up.floor.p50();
     result.reached = std::min(*result.ratio, result.more["up_ratio"]) >= k_least_of_mb_s;
     return result;
 }

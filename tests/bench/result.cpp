@@ -80,6 +80,19 @@ Result from_json(const std::string& key, const Json& object) {
 
 }  // namespace
 
+void compare(Result& result, const Compared& compared) {
+    if (result.better == Better::higher) {
+        result.value = compared.product.p50();
+    } else {
+        result.p50 = compared.product.p50();
+        result.p95 = compared.product.p95();
+    }
+    if (compared.floor.empty())
+        return;
+    result.floor = compared.floor.p50();
+    result.ratio = compared.product.p50() / *result.floor;
+}
+
 void judge_p99(Result& result, std::span<const P99> loads) {
     const P99& worst = worst_p99(loads);
     result.target = k_p99_target;

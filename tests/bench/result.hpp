@@ -9,6 +9,7 @@
 
 #include "tests/bench/p99.hpp"
 #include "tests/bench/paired.hpp"
+#include "tests/bench/sample.hpp"
 
 namespace atl::bench {
 
@@ -26,6 +27,16 @@ struct Result {
     std::map<std::string, double> more;
     std::string error;  // why there is no number
 };
+
+/// The samples of product and floor, which alternated.
+struct Compared {
+    Samples product;
+    Samples floor;  // empty without one
+};
+
+/// The product's number as a value, where more of it is better, else as p50 and p95; the floor's median, and
+/// their ratio.
+void compare(Result& result, const Compared& compared);
 
 /// The verdict on a client's p99 beside loads (p99.hpp), each load with a bare loop's beside it.
 void judge_p99(Result& result, std::span<const P99> loads);

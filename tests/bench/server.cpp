@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr double k_ready_ms = 60'000;
 constexpr int k_stop_ms = 20'000;
+constexpr double k_fill_ms = 20'000;
 constexpr std::size_t k_tail_bytes = 2000;
 
 std::string random_key() {
@@ -197,6 +198,18 @@ void Server::remove_conversation(Connection& connection, const std::string& id) 
     if (response.status != 204)
         throw std::runtime_error("removing a conversation: " + std::to_string(response.status) + " " +
                                  response.body);
+}
+
+void Server::await_pool(Connection& connection, std::size_t ready) const {
+    const std::string ask = request("GET", "/v1/system");
+    const auto began = Clock::now();
+    for (;;) {
+        const Response response = connection.exchange(ask);
+        if (nlohmann::json::parse(response.body).at("pool").at(0).at("ready") == ready)
+            return;
+        if (ms_since(began) > k_fill_ms)
+            throw std::runtime_error("the pool does not fill: " + response.body);
+    }
 }
 
 std::string Server::message_request(const std::string& id) const {

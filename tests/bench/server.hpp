@@ -44,6 +44,8 @@ class Server {
     /// The id in the response to a create request; throws unless it is 201.
     static std::string created_id(int status, const std::string& body);
     void remove_conversation(Connection& connection, const std::string& id) const;
+    /// Back when the pool holds so many sandboxes. Throws after 20 s.
+    void await_pool(Connection& connection, std::size_t ready) const;
     /// The request that sends a message and takes the turn's events.
     std::string message_request(const std::string& id) const;
     /// Throws unless the response is a turn that ended with `done` and without `error`.

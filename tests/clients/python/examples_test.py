@@ -72,8 +72,26 @@ class Chat(WithServer):
     def test_the_program_of_the_quickstart_runs_as_it_stands_there(self):
         text = (ROOT / "docs" / "quickstart.md").read_text()
         (program,) = re.findall(r"```python\n(# tour\.py:.*?)```", text, re.S)
+        printed = self.printed_by([sys.executable, "-B", "-c", program])
+        wanted = ["hello", "A tour paused", "6 0", "created src/a.txt", "one", " 6", "copy", "copy/a.txt", "note", "src", "src/a.txt", "hello alice"]
+        wanted += ["SIGTERM", "1 ended", "typed", "30 100", "7 True one"]
+        self.assertEqual(re.sub(r"\n+", "\n", printed).split("\n"), [*wanted, ""])
+
+    def test_the_programs_of_the_readme_run_as_they_stand_there(self):
+        text = (ROOT / "README.md").read_text()
+        (python,) = re.findall(r"```python\n(.*?)```", text, re.S)
+        (javascript,) = re.findall(r"```js\n(.*?)```", text, re.S)
+        client = (ROOT / "clients" / "js" / "src" / "index.js").as_uri()
+        javascript = javascript.replace("'@atoll/client'", f"'{client}'")
+        for command in ([sys.executable, "-B", "-c", python], ["node", "--input-type=module", "--eval", javascript]):
+            with self.subTest(command[0]):
+                listed, address = self.printed_by(command).rstrip().rsplit("\n", 1)
+                self.assertIn("index.html", listed)
+                self.assertRegex(address, r"^http://.*localhost.*/$")
+
+    def printed_by(self, command):
         done = subprocess.run(
-            [sys.executable, "-B", "-c", program],
+            command,
             env={
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": str(ROOT / "clients" / "python"),
@@ -85,9 +103,7 @@ class Chat(WithServer):
             timeout=DEADLINE_SECONDS,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        wanted = ["hello", "A tour paused", "6 0", "created src/a.txt", "one", " 6", "copy", "copy/a.txt", "note", "src", "src/a.txt", "hello alice"]
-        wanted += ["SIGTERM", "1 ended", "typed", "30 100", "7 True one"]
-        self.assertEqual(re.sub(r"\n+", "\n", done.stdout).split("\n"), [*wanted, ""])
+        return done.stdout
 
     def test_a_refusal_is_printed_in_words(self):
         self.assertIn("not_found", self.run_chat("stream", "a" * 20, "hi", status=2))
