@@ -11,7 +11,14 @@ namespace atl::app {
 
 enum class Starter : std::uint8_t { root, user };
 
-/// What is not limited, why, and the cure; empty if both are limited. `gaps` as of host_gaps().
+/// Whether root of the host, or another user, runs this process.
+Starter this_starter();
+
+/// The base::fix_line() with which memory and processor time are limited.
+std::string limits_fix(Starter starter);
+
+/// What is not limited, why, and the cure, with limits_fix() at its end and no line end; empty if both are
+/// limited. `gaps` as of host_gaps().
 std::string limits_warning(const Gaps& gaps, Starter starter);
 
 }  // namespace atl::app

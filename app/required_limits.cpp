@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "app/limits_warning.hpp"
+
 namespace atl::app {
 namespace {
 
@@ -39,15 +41,19 @@ Gaps gaps_of(const sandbox::Enforcement& enforcement, const Gaps& known) {
 
 base::Result<void> check_required(const std::vector<std::string>& required, const Gaps& gaps) {
     std::string missing;
+    std::string fix;
     for (const auto& name : required) {
         const auto gap = gaps.find(name);
-        if (gap != gaps.end())
-            missing += (missing.empty() ? "" : "; ") + name + " (" + gap->second + ")";
+        if (gap == gaps.end())
+            continue;
+        missing += (missing.empty() ? "" : "; ") + name + " (" + gap->second + ")";
+        if (name == "memory" || name == "cpu")
+            fix = limits_fix(this_starter());
     }
     if (missing.empty())
         return {};
     return base::Error(base::Errc::host_unsupported,
-                       "this host does not enforce what --require asks for: " + missing);
+                       "this host does not enforce what --require asks for: " + missing + fix);
 }
 
 }  // namespace atl::app
