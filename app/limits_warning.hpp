@@ -2,20 +2,11 @@
 // nothing else in the terminal tells, and in which one sandbox can take the whole host.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "app/required_limits.hpp"
 
 namespace atl::app {
-
-enum class Starter : std::uint8_t { root, user };
-
-/// Whether root of the host, or another user, runs this process.
-Starter this_starter();
-
-/// The base::fix_line() with which memory and processor time are limited.
-std::string limits_fix(Starter starter);
 
 /// What is not limited, why, and the cure, with limits_fix() at its end and no line end; empty if both are
 /// limited. `gaps` as of host_gaps().

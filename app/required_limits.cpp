@@ -1,8 +1,11 @@
 #include "app/required_limits.hpp"
 
+#include <unistd.h>
+
 #include <utility>
 
-#include "app/limits_warning.hpp"
+#include "core/base/fix.hpp"
+#include "core/isolation/user_namespace.hpp"
 
 namespace atl::app {
 namespace {
@@ -54,6 +57,16 @@ base::Result<void> check_required(const std::vector<std::string>& required, cons
         return {};
     return base::Error(base::Errc::host_unsupported,
                        "this host does not enforce what --require asks for: " + missing + fix);
+}
+
+Starter this_starter() {
+    return ::geteuid() == 0 && !isolation::is_in_user_namespace() ? Starter::root : Starter::user;
+}
+
+std::string limits_fix(Starter starter) {
+    return base::fix_line(starter == Starter::root
+                              ? "docker run --cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw ..."
+                              : "systemd-run --user --scope -p Delegate=yes atolld ...");
 }
 
 }  // namespace atl::app

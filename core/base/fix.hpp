@@ -1,5 +1,5 @@
-// What an operator is told to run: a message ends with lines of the form `FIX: COMMAND`, one command each, so
-// that a script finds them. Only in text for operators; never in an answer of the API.
+// Commands for operators: a message ends with lines of the form `FIX: COMMAND`, one command each, so that a
+// script finds them. Only in text for operators; never in an answer of the API.
 #pragma once
 
 #include <string>

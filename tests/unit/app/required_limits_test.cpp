@@ -2,8 +2,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "app/limits_warning.hpp"
-
 namespace required_limits_test {
 
 using namespace atl;
