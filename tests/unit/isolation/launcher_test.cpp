@@ -17,6 +17,7 @@
 #include "core/isolation/etc_template.hpp"
 #include "core/isolation/host_probe.hpp"
 #include "core/isolation/running_sandbox.hpp"
+#include "core/isolation/user_namespace.hpp"
 #include "fixture.hpp"
 
 namespace launcher_test {
