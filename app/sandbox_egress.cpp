@@ -14,7 +14,7 @@ base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config&
     auto made = http::TlsContext::make_client(config.egress_ca);
     if (made)
         return made;
-    const std::string& why = made.error().detail();
+    const std::string why = made.error().detail();
     if (!config.egress_ca.empty())
         return base::Error(made.error().code(), "--egress-ca: " + why);
     return base::Error(made.error().code(), "network \"egress\" cannot verify any upstream: " + why +
