@@ -41,7 +41,6 @@
 #include "core/isolation/bubblewrap_launcher.hpp"
 #include "core/isolation/host_probe.hpp"
 #include "core/isolation/uid_leases.hpp"
-#include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/manager.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/list_reads.hpp"
@@ -581,9 +580,9 @@ void Application::run() {
 }
 
 std::string Application::warning() const {
-    return limits_warning(parts_->gaps(), ::geteuid() == 0 && !isolation::is_in_user_namespace()
-                                              ? Starter::root
-                                              : Starter::user);
+    const std::string text = limits_warning(parts_->gaps(), this_starter()) + parts_->config.fixes +
+                             code_mode_fix(parts_->executions->engines().languages());
+    return text.empty() ? text : text + "\n\n";
 }
 
 std::string Application::usage() const {

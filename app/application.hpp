@@ -26,7 +26,8 @@ class Application {
     void start();
     /// Runs the loop until no work is left, metered if the configuration asks for it.
     void run();
-    /// A block for the operator at the terminal where memory or processor time is not limited; else empty.
+    /// For the operator at the terminal: what the server lacks and does without, and the commands that bring
+    /// it, each a line of base::fix_line(); empty where it lacks nothing.
     std::string warning() const;
     /// The bound addresses, and how to use the server: for the operator at the terminal.
     std::string usage() const;

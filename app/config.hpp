@@ -120,6 +120,7 @@ struct Config {
     int nice = -10;
     bool measure_loop = false;
     std::vector<std::string> unread_variables;  // a warning for each
+    std::string fixes;                          // base::fix_line() of what the start lacked and did without
     bool print_profile = false;
     bool check_config = false;
     bool adopt_orphans = false;

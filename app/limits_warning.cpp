@@ -6,9 +6,8 @@ namespace atl::app {
 namespace {
 
 constexpr std::string_view k_cure_of_user =
-    "  Cure:   start it where systemd gives it a part of the cgroup hierarchy of its own\n"
-    "            systemd-run --user --scope -p Delegate=yes atolld ...\n"
-    "          or as root, best as the service in scripts/systemd.\n";
+    "  Cure:   start it where systemd gives it a part of the cgroup hierarchy of its own, or as root, best\n"
+    "          as the service in scripts/systemd.\n";
 constexpr std::string_view k_cure_of_root =
     "  Cure:   give it a cgroup hierarchy that it may write to, with the controllers memory and cpu:\n"
     "          in a container mount /sys/fs/cgroup writable, on a host start the service in\n"
@@ -37,10 +36,10 @@ std::string limits_warning(const Gaps& gaps, Starter starter) {
             text += "  Cause:  cpu: " + cpu->second + "\n";
     }
     text += starter == Starter::root ? k_cure_of_root : k_cure_of_user;
-    text +=
-        "          docs/operations/service.md tells more. With --require memory,cpu the server does not\n"
-        "          start without them.\n\n";
-    return text;
+    return text +
+           "          docs/operations/service.md tells more. With --require memory,cpu the server does not\n"
+           "          start without them." +
+           limits_fix(starter);
 }
 
 }  // namespace atl::app

@@ -2,16 +2,14 @@
 // nothing else in the terminal tells, and in which one sandbox can take the whole host.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "app/required_limits.hpp"
 
 namespace atl::app {
 
-enum class Starter : std::uint8_t { root, user };
-
-/// What is not limited, why, and the cure; empty if both are limited. `gaps` as of host_gaps().
+/// What is not limited, why, and the cure, with limits_fix() at its end and no line end; empty if both are
+/// limited. `gaps` as of host_gaps().
 std::string limits_warning(const Gaps& gaps, Starter starter);
 
 }  // namespace atl::app

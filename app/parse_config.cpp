@@ -14,6 +14,7 @@
 #include "app/required_limits.hpp"
 #include "app/server_options.hpp"
 #include "app/variables.hpp"
+#include "core/base/fix.hpp"
 #include "http/access/limit_ceilings.hpp"
 
 namespace atl::app {
@@ -400,7 +401,7 @@ void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command,
 
 void refuse(ParsedConfig& parsed, const std::string& why, const std::string& command = "atolld") {
     parsed.exit_code = 2;
-    parsed.text = "atolld: " + why + "\nFIX: " + command + " --help\n";
+    parsed.text = "atolld: " + why + base::fix_line(command + " --help") + '\n';
 }
 
 /// "atolld keys add", as far as the command line was understood.

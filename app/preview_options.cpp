@@ -109,7 +109,8 @@ void name_previews(Config& config) {
     if (has_domain)
         config.previews = std::move(*names);
     else if (is_of_this_machine(config))
-        config.port_names = http::PreviewNames::make("preview.localhost", "{id}-{port}").value();
+        // Right below `localhost` each name is a site of its own: no page sets cookies for another one.
+        config.port_names = http::PreviewNames::make("localhost", "{id}-{port}").value();
 }
 
 }  // namespace atl::app

@@ -1,6 +1,11 @@
 #include "app/required_limits.hpp"
 
+#include <unistd.h>
+
 #include <utility>
+
+#include "core/base/fix.hpp"
+#include "core/isolation/user_namespace.hpp"
 
 namespace atl::app {
 namespace {
@@ -39,15 +44,29 @@ Gaps gaps_of(const sandbox::Enforcement& enforcement, const Gaps& known) {
 
 base::Result<void> check_required(const std::vector<std::string>& required, const Gaps& gaps) {
     std::string missing;
+    std::string fix;
     for (const auto& name : required) {
         const auto gap = gaps.find(name);
-        if (gap != gaps.end())
-            missing += (missing.empty() ? "" : "; ") + name + " (" + gap->second + ")";
+        if (gap == gaps.end())
+            continue;
+        missing += (missing.empty() ? "" : "; ") + name + " (" + gap->second + ")";
+        if (name == "memory" || name == "cpu")
+            fix = limits_fix(this_starter());
     }
     if (missing.empty())
         return {};
     return base::Error(base::Errc::host_unsupported,
-                       "this host does not enforce what --require asks for: " + missing);
+                       "this host does not enforce what --require asks for: " + missing + fix);
+}
+
+Starter this_starter() {
+    return ::geteuid() == 0 && !isolation::is_in_user_namespace() ? Starter::root : Starter::user;
+}
+
+std::string limits_fix(Starter starter) {
+    return base::fix_line(starter == Starter::root
+                              ? "docker run --cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw ..."
+                              : "systemd-run --user --scope -p Delegate=yes atolld ...");
 }
 
 }  // namespace atl::app

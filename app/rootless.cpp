@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <system_error>
 
+#include "core/base/fix.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/isolation/user_namespace.hpp"
@@ -62,8 +64,11 @@ base::Result<void> write_ids(const fs::path& data_dir, const isolation::Subordin
     return {};
 }
 
-void tell_shared(const std::string& why) {
-    base::LogLine(evt::uids_shared).quoted("err", why).warn();
+/// The commands go to the end of what the start says.
+void tell_shared(const std::string& why, std::string& fixes) {
+    const auto end = std::min(why.find(base::k_fix), why.size());
+    base::LogLine(evt::uids_shared).quoted("err", why.substr(0, end)).warn();
+    fixes += why.substr(end);
 }
 
 /// Why the server shares its uid with sandboxes where workspaces of the data directory have that uid.
@@ -120,7 +125,7 @@ base::Result<void> take_subordinate_ids(Config& config) {
         return base::Error(base::Errc::host_unsupported,
                            "the workspaces in " + config.data_dir.string() +
                                " belong to other uids than the server's, and it cannot have them: " + why);
-    tell_shared(why);
+    tell_shared(why, config.fixes);
     return {};
 }
 

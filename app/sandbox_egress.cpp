@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/isolation/user_namespace.hpp"
 #include "http/egress/egress_dial.hpp"
 #include "http/egress/egress_report.hpp"
 #include "http/egress/egress_tls.hpp"
@@ -11,9 +12,13 @@ namespace atl::app {
 
 base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config) {
     auto made = http::TlsContext::make_client(config.egress_ca);
-    if (!made && !config.egress_ca.empty())
-        return base::Error(made.error().code(), "--egress-ca: " + made.error().detail());
-    return made;
+    if (made)
+        return made;
+    const std::string why = made.error().detail();
+    if (!config.egress_ca.empty())
+        return base::Error(made.error().code(), "--egress-ca: " + why);
+    return base::Error(made.error().code(), "network \"egress\" cannot verify any upstream: " + why +
+                                                isolation::root_fix_line("apt-get install ca-certificates"));
 }
 
 namespace {

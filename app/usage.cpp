@@ -6,6 +6,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/base/fix.hpp"
+
 namespace atl::app {
 namespace {
 
@@ -66,6 +68,12 @@ std::string warnings(const UsageFacts& facts) {
     return text;
 }
 
+constexpr const char* k_get_javascript = "scripts/setup --executors";
+
+bool lacks_javascript(const std::vector<execution::Language>& languages) {
+    return std::find(languages.begin(), languages.end(), execution::Language::javascript) == languages.end();
+}
+
 /// The languages of code mode, and how to get the one that is missing on a fresh install.
 std::string code_mode(const std::vector<execution::Language>& languages) {
     std::string text;
@@ -73,9 +81,7 @@ std::string code_mode(const std::vector<execution::Language>& languages) {
         text += (text.empty() ? "" : ", ") + std::string(to_string(language));
     if (text.empty())
         return "none (GET /v1/executors says why)";
-    const bool has_javascript =
-        std::find(languages.begin(), languages.end(), execution::Language::javascript) != languages.end();
-    return has_javascript ? text : text + " (JavaScript: scripts/setup --executors)";
+    return lacks_javascript(languages) ? text + " (JavaScript: " + k_get_javascript + ")" : text;
 }
 
 /// The walk of README.md, indented: a message whose stream is cut, and the rest of its events.
@@ -94,6 +100,10 @@ std::string walk(const std::string& url, const std::string& key, const std::stri
 }
 
 }  // namespace
+
+std::string code_mode_fix(const std::vector<execution::Language>& languages) {
+    return !languages.empty() && lacks_javascript(languages) ? base::fix_line(k_get_javascript) : "";
+}
 
 std::string usage_text(const UsageFacts& facts) {
     const std::string& address = facts.addresses.front();

@@ -25,6 +25,9 @@ struct UsageFacts {
     std::vector<execution::Language> languages{};  // of programs of code mode that can run now
 };
 
+/// A base::fix_line() where code mode runs programs, and none in JavaScript.
+std::string code_mode_fix(const std::vector<execution::Language>& languages);
+
 /// Text for a terminal, with a warning if keys would cross a network without TLS.
 std::string usage_text(const UsageFacts& facts);
 

@@ -569,12 +569,13 @@ Actions Machine::end(std::string code, std::string text) {
     Actions out;
     if (status_ == Status::ended)
         return out;
+    // The other ends are deletions, which nobody sees.
+    reason_ = code == "conversation_ended" ? PauseReason::ttl : PauseReason::none;
     leases_.end(out, {action::LeaseScope::all, "conversation_ended", text});
     fail_turn(out, std::move(code), text);
     if (run_state_ != RunState::absent && !is_unlogged())
         out.emplace_back(action::LogSandboxTerminated{exit_of(sandbox::ExitClass::stopped, text)});
     status_ = Status::ended;
-    reason_ = PauseReason::none;
     exit_pending_ = false;
     borrowed_ = false;
     run_state_ = RunState::absent;

@@ -66,7 +66,8 @@ class Machine {
     /// frozen, or is not up. Precondition: no turn is open.
     Actions freeze(PauseReason reason, std::string text);
     Actions resume();
-    /// The end of the conversation; `removed()` when the sandbox and its workspace are gone.
+    /// The end of the conversation; `removed()` when the sandbox and its workspace are gone. `code` is the
+    /// turn's: "conversation_ended" where its time to live is over.
     Actions end(std::string code, std::string text);
     Actions removed();
 

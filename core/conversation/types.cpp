@@ -95,6 +95,8 @@ std::string_view to_string(PauseReason reason) noexcept {
             return "evicted";
         case PauseReason::server_restart:
             return "server_restart";
+        case PauseReason::ttl:
+            return "ttl";
     }
     return "";
 }

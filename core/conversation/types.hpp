@@ -22,7 +22,8 @@ namespace atl::conversation {
 enum class Status : std::uint8_t { starting, active, paused, ended, error };
 inline constexpr std::array k_all_statuses{Status::starting, Status::active, Status::paused, Status::ended,
                                            Status::error};
-enum class PauseReason : std::uint8_t { none, user, idle, oom, disk, crash, evicted, server_restart };
+/// Why a conversation is paused, or has ended (ttl).
+enum class PauseReason : std::uint8_t { none, user, idle, oom, disk, crash, evicted, server_restart, ttl };
 
 /// Cold: the sandbox has ended, its workspace is kept. Warm: it is frozen and goes on where it was.
 enum class PauseMode : std::uint8_t { cold, warm };

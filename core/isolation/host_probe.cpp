@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/asio_timers.hpp"
+#include "core/base/fix.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -58,31 +59,47 @@ bool can_have_core_limit() {
     return true;
 }
 
-std::string reason(const ProbePaths& paths, const std::string& log) {
+/// Why a trial sandbox failed, and what the operator runs: lines of base::fix_line().
+struct Cause {
+    std::string why;
+    std::string fix{};
+};
+
+Cause cause_of(const ProbePaths& paths, const std::string& log) {
+    const auto switched = [](std::string why, const std::string& value) {
+        return Cause{std::move(why) + ": set sysctl " + value, root_fix_line("sysctl -w " + value)};
+    };
     if (log.find("Unknown option") != std::string::npos)
-        return "bubblewrap is older than 0.8: install a newer one";
+        return {"bubblewrap is older than 0.8: install a newer one",
+                root_fix_line("apt-get install --only-upgrade bubblewrap")};
     if (setting(paths.proc_sys, "kernel/apparmor_restrict_unprivileged_userns") == "1")
-        return "AppArmor restricts unprivileged user namespaces and has no profile that lets bubblewrap make "
-               "one: "
-               "install one for /usr/bin/bwrap (docs/operations/install.md), or set "
-               "sysctl kernel.apparmor_restrict_unprivileged_userns=0";
+        return switched(
+            "AppArmor restricts unprivileged user namespaces and has no profile that lets bubblewrap make "
+            "one: install one for /usr/bin/bwrap (docs/operations/install.md), or "
+            "switch the restriction off",
+            "kernel.apparmor_restrict_unprivileged_userns=0");
     if (setting(paths.proc_sys, "user/max_user_namespaces") == "0")
-        return "user namespaces are switched off: set sysctl user.max_user_namespaces=15000";
+        return switched("user namespaces are switched off", "user.max_user_namespaces=15000");
     if (setting(paths.proc_sys, "kernel/unprivileged_userns_clone") == "0")
-        return "unprivileged user namespaces are switched off: set sysctl kernel.unprivileged_userns_clone=1";
+        return switched("unprivileged user namespaces are switched off",
+                        "kernel.unprivileged_userns_clone=1");
     // mount(2) of a procfs in a user namespace needs one in view of which nothing is covered.
     if (log.find("mount proc") != std::string::npos)
-        return "parts of /proc are masked, as container engines do it, so nothing in this container may "
-               "mount "
-               "a /proc: start it with --security-opt systempaths=unconfined (docker), --security-opt "
-               "unmask=ALL (podman) or security.nesting=true (LXC); what that costs is in "
-               "docs/operations/containers.md";
+        return {
+            "parts of /proc are masked, as container engines do it, so nothing in this container may "
+            "mount a /proc: start it with another option (LXC: security.nesting=true); what that costs "
+            "is in docs/operations/containers.md",
+            base::fix_line("docker run --security-opt systempaths=unconfined ...") +
+                base::fix_line("podman run --security-opt unmask=ALL ...")};
     if (log.find("reating new namespace") != std::string::npos ||
         log.find("create new namespace") != std::string::npos)
-        return "this user may make no user namespace; in a container its seccomp filter refuses it: start it "
-               "with --security-opt seccomp=unconfined --security-opt apparmor=unconfined (docker, podman); "
-               "docs/operations/containers.md tells what that costs";
-    return "a trial sandbox failed";
+        return {
+            "this user may make no user namespace; in a container its seccomp filter refuses it: start "
+            "it with other options; docs/operations/containers.md tells what that costs",
+            base::fix_line("docker run --security-opt seccomp=unconfined --security-opt "
+                           "apparmor=unconfined ...") +
+                base::fix_line("podman run --security-opt seccomp=unconfined ...")};
+    return {"a trial sandbox failed"};
 }
 
 /// Root of a user namespace without uids for sandboxes, as in many containers; empty elsewhere.
@@ -93,7 +110,8 @@ std::string why_no_uids(const LauncherConfig& config, const fs::path& uid_map) {
     return "root of this container has no uids to give to sandboxes: its user namespace maps none from " +
            std::to_string(base::k_first_host_uid) +
            " on. Start the server there as another user than root, or the container with ids of the host "
-           "(docs/operations/containers.md)";
+           "(docs/operations/containers.md)" +
+           base::fix_line("docker run --user 1000 ...");
 }
 
 // The trial uses the launcher itself: a host that passes the trial can run sandboxes.
@@ -130,8 +148,8 @@ bool succeeded(const Trial& trial) {
 
 base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths) {
     if (::access(config.bwrap.c_str(), X_OK) != 0)
-        return probe_unsupported(base::errno_text(config.bwrap, errno) +
-                                 ": install bubblewrap 0.8 or newer (apt-get install bubblewrap)");
+        return probe_unsupported(base::errno_text(config.bwrap, errno) + ": install bubblewrap 0.8 or newer" +
+                                 root_fix_line("apt-get install bubblewrap"));
     if (std::string why = why_no_uids(config, paths.uid_map); !why.empty())
         return probe_unsupported(std::move(why));
     LauncherConfig trial_config = config;
@@ -148,10 +166,10 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
         return probe_unsupported("a trial sandbox could not be started: " + trial.error().detail());
     if (succeeded(*trial))
         return {};
-    std::string detail = reason(paths, trial->log);
+    Cause cause = cause_of(paths, trial->log);
     if (!trial->log.empty())
-        detail += "; bubblewrap said: " + base::escaped(trial->log);
-    return probe_unsupported(std::move(detail));
+        cause.why += "; bubblewrap said: " + base::escaped(trial->log);
+    return probe_unsupported(cause.why + cause.fix);
 }
 
 std::string core_dump_risk(const ProbePaths& paths) {

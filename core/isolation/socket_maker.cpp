@@ -71,7 +71,7 @@ void SocketMaker::ask() {
         static_cast<unsigned char>(base::k_kept_inner_sockets - ipv4_.size()),
         static_cast<unsigned char>(lacks_ipv6_ ? 0 : base::k_kept_inner_sockets - ipv6_.size())};
     if (::send(socket_.fd().get(), wanted.data(), wanted.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        broken_ = helper_ended_ = true;
+        broken_ = true;
     deadline_ = timers_.arm(base::k_inner_socket_deadline, [this] {
         deadline_ = 0;
         socket_.stop();
@@ -99,8 +99,6 @@ bool SocketMaker::read_answer() {
     message.msg_control = control.data();
     message.msg_controllen = control.size();
     const ssize_t size = ::recvmsg(socket_.fd().get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    // A reset: it did not even read the question.
-    helper_ended_ = helper_ended_ || size == 0 || (size < 0 && errno == ECONNRESET);
     std::size_t count = 0;
     for (cmsghdr* header = size < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
@@ -114,7 +112,9 @@ bool SocketMaker::read_answer() {
         }
     }
     lacks_ipv6_ = ipv6_.empty();
-    return size == 1 && count > 0 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+    const bool is_whole = size == 1 && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+    could_not_join_ = is_whole && count == 0;
+    return is_whole && count > 0;
 }
 
 void SocketMaker::end_wait() {

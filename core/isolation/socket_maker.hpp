@@ -38,8 +38,9 @@ class SocketMaker {
     bool is_ready() const noexcept { return broken_ || (!ipv4_.empty() && (!ipv6_.empty() || lacks_ipv6_)); }
     /// Calls `ready` once, from the loop, when it is worth to ask is_ready() again.
     void await(std::function<void()> ready) { waiters_.push_back(std::move(ready)); }
-    /// True if the helper has ended without an answer: the kernel does not let it into the namespace.
-    bool could_not_join() const noexcept { return helper_ended_; }
+    /// True if the helper said so: the kernel does not let it into the namespace. One that was killed says
+    /// nothing.
+    bool could_not_join() const noexcept { return could_not_join_; }
     /// A TCP socket of AF_INET or AF_INET6, non-blocking. Errors: capacity, for the moment; host_unsupported.
     base::Result<base::UniqueFd> take(int family);
 
@@ -63,7 +64,7 @@ class SocketMaker {
     base::TimerId deadline_ = 0;  // 0: nothing is asked for
     bool lacks_ipv6_ = false;     // the helper could make none: the host has no IPv6, or a filter forbids it
     bool broken_ = false;
-    bool helper_ended_ = false;
+    bool could_not_join_ = false;
 };
 
 }  // namespace atl::isolation

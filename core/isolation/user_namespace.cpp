@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/fix.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/isolation/program_output.hpp"
@@ -29,12 +30,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* k_hint = " (package uidmap: apt-get install uidmap)";
 constexpr std::uint32_t k_all_ids = 4'294'967'295;  // user_namespaces(7): all but the last
 constexpr std::uint32_t k_host_uids = base::k_host_uids_per_block * base::k_host_uid_blocks;
 
 base::Error namespace_unsupported(std::string why) {
     return base::Error(base::Errc::host_unsupported, std::move(why));
+}
+
+/// For a program of the package that cannot be run.
+std::string uidmap_hint() {
+    return " (package uidmap)" + root_fix_line("apt-get install uidmap");
 }
 
 /// A range of subuid(5) or subgid(5).
@@ -53,8 +58,9 @@ enum class IdKind : std::uint8_t { user, group };
 /// The ranges of this user. A line of getsubids(1) is `0: USER FIRST COUNT`.
 base::Result<std::vector<IdRange>> find_ranges(const fs::path& getsubids, IdKind kind) {
     const std::string name = user_name();
-    auto listed = run_program(
-        getsubids, kind == IdKind::user ? std::vector{name} : std::vector<std::string>{"-g", name}, k_hint);
+    auto listed = run_program(getsubids,
+                              kind == IdKind::user ? std::vector{name} : std::vector<std::string>{"-g", name},
+                              uidmap_hint());
     if (!listed)
         return listed.error();
     std::vector<IdRange> ranges;
@@ -84,7 +90,7 @@ base::Result<IdRange> choose(const std::vector<IdRange>& ranges, IdKind kind) {
     return namespace_unsupported(
         "user " + name + " has no range of more than " + std::to_string(base::k_host_uids_per_block) +
         " ids in " + file_of(kind) +
-        " (as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + ")");
+        root_fix_line("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name));
 }
 
 base::Result<void> check_has(const std::vector<IdRange>& ranges, std::uint32_t first, std::uint32_t count,
@@ -216,7 +222,7 @@ class NamespaceChild {
 
 base::Result<void> write_map(const fs::path& program, pid_t pid, std::vector<std::string> map) {
     map.insert(map.begin(), std::to_string(pid));
-    auto done = run_program(program, map, k_hint);
+    auto done = run_program(program, map, uidmap_hint());
     if (!done)
         return done.error();
     if (done->exit_code != 0)
@@ -239,6 +245,10 @@ std::vector<MapLine> read_map(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string root_fix_line(const std::string& command) {
+    return base::fix_line((::geteuid() == 0 && !is_in_user_namespace() ? "" : "sudo ") + command);
+}
 
 std::uint32_t probe_uid() noexcept {
     return base::k_first_host_uid + k_host_uids;

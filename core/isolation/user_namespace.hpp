@@ -48,6 +48,9 @@ std::uint32_t mapped_host_uids(const std::filesystem::path& uid_map = "/proc/sel
 /// Whether this process's user namespace is not the initial one of the host.
 bool is_in_user_namespace(const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
+/// base::fix_line() of a command that only root may run.
+std::string root_fix_line(const std::string& command);
+
 /// The uid right after the sandbox uids: no sandbox ever has it, but a trial may.
 std::uint32_t probe_uid() noexcept;
 

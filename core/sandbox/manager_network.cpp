@@ -72,7 +72,7 @@ void Manager::set_network(const std::string& id, const NetworkSettings& network)
     sandbox->record.network = network.mode;
     sandbox->record.egress = network.egress;
     if (sandbox->generation && sandbox->generation->network == NetworkMode::egress && egress_ != nullptr)
-        egress_->change(id, network.egress);
+        egress_->change(id, network);
 }
 
 NetworkMode Manager::network(const Record& record) const {

@@ -309,9 +309,9 @@ class Egress {
     /// Serves its routes, too, and those of `defaults` whose names it does not have. After open().
     virtual void open_routes(const std::string& sandbox_id, const EgressSettings& settings,
                              const std::vector<EgressRoute>& defaults, InnerListener listener) = 0;
-    /// From now on these settings count; what is open against them is cut. Ignores a sandbox that is not
-    /// served.
-    virtual void change(const std::string& sandbox_id, const EgressSettings& settings) = 0;
+    /// From now on these settings count; what is open against them is cut. With another mode than egress
+    /// nothing is let through until the next change. Ignores a sandbox that is not served.
+    virtual void change(const std::string& sandbox_id, const NetworkSettings& network) = 0;
     /// Cuts all that is open, and forgets the sandbox. Ignores one that is not served.
     virtual void close(const std::string& sandbox_id) = 0;
 };

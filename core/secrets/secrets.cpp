@@ -223,6 +223,9 @@ Result<const Secrets::Entry*> Secrets::find_for(std::string_view name, std::stri
     if (std::ranges::find(secret.hosts, host) == secret.hosts.end())
         return Error(Errc::secret_host, "The secret `" + secret.name + "` is not for " + base::escaped(host) +
                                             ": its `hosts` are " + joined(secret.hosts).substr(0, 400) + '.');
+    if (!secret.is_usable)
+        return Error(Errc::secret_unusable, "The secret `" + secret.name +
+                                                "` was sealed with another key of the server: put it again.");
     return &found->second;
 }
 
@@ -237,11 +240,7 @@ Result<SecureText> Secrets::open(std::string_view name, std::string_view owner, 
     const auto found = find_for(name, owner, host);
     if (!found)
         return found.error();
-    const Secret& secret = (*found)->secret;
-    if (!secret.is_usable)
-        return Error(Errc::secret_unusable, "The secret `" + secret.name +
-                                                "` was sealed with another key of the server: put it again.");
-    return sealer_.open((*found)->sealed, associated(owner, name, joined(secret.hosts)));
+    return sealer_.open((*found)->sealed, associated(owner, name, joined((*found)->secret.hosts)));
 }
 
 }  // namespace atl::secrets

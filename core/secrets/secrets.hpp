@@ -73,11 +73,10 @@ class Secrets {
     base::Result<void> erase_user(std::string_view user_id);
 
     /// Checks a rule as it is set: `owner` (of the key that sets it) has the secret, and `host` (an
-    /// egress::Host::name) is among its hosts. Errors: secret_not_found, secret_host.
+    /// egress::Host::name) is among its hosts. Errors: secret_not_found, secret_host, secret_unusable.
     base::Result<void> check(std::string_view name, std::string_view owner, std::string_view host) const;
     /// The value, for one request to `host`. Keep it no longer than the head is written. Errors: those of
-    /// check(), since a secret may be changed after the rule; secret_unusable; capacity: the secure heap is
-    /// full.
+    /// check(), since a secret may be changed after the rule; capacity: the secure heap is full.
     base::Result<SecureText> open(std::string_view name, std::string_view owner, std::string_view host) const;
 
     const base::Budget& places() const noexcept { return places_; }

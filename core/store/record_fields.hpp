@@ -222,7 +222,7 @@ void each_field(A<StoredTurns> auto& stored, auto&& visit) {
 template <class Enum>
 inline constexpr std::int64_t k_last =
     std::same_as<Enum, conversation::Status>        ? std::int64_t(conversation::k_all_statuses.back())
-    : std::same_as<Enum, conversation::PauseReason> ? std::int64_t(conversation::PauseReason::server_restart)
+    : std::same_as<Enum, conversation::PauseReason> ? std::int64_t(conversation::PauseReason::ttl)
     : std::same_as<Enum, conversation::ListOrder>   ? std::int64_t(conversation::ListOrder::newest_first)
     : std::same_as<Enum, sandbox::NetworkMode>      ? std::int64_t(sandbox::NetworkMode::egress)
     : std::same_as<Enum, sandbox::PreviewAccess>    ? std::int64_t(sandbox::PreviewAccess::token_bearers)

@@ -232,6 +232,7 @@ Route create_conversation_route(Api& api) {
                    Errc::network_not_allowed,
                    Errc::secret_not_found,
                    Errc::secret_host,
+                   Errc::secret_unusable,
                    Errc::sandbox_failed,
                    Errc::agent_failed,
                    Errc::capacity,
@@ -295,10 +296,11 @@ std::vector<Route> conversation_routes(Api& api) {
     patch.body = BodyKind::json;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
-    patch.errors.insert(patch.errors.end(),
-                        {Errc::conversation_ended, Errc::conversation_starting, Errc::limit_not_allowed,
-                         Errc::network_not_allowed, Errc::secret_not_found, Errc::secret_host,
-                         Errc::host_unsupported, Errc::capacity, Errc::storage_failed, Errc::shutting_down});
+    patch.errors.insert(
+        patch.errors.end(),
+        {Errc::conversation_ended, Errc::conversation_starting, Errc::limit_not_allowed,
+         Errc::network_not_allowed, Errc::secret_not_found, Errc::secret_host, Errc::secret_unusable,
+         Errc::host_unsupported, Errc::capacity, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove_conversation);

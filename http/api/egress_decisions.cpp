@@ -73,9 +73,9 @@ std::vector<Route> egress_decision_routes(Api& api) {
     decide.body = BodyKind::json;
     decide.request_schema = "DecideEgress";
     decide.responses = {{204, "It is decided; with `always` the rule is stored.", ""}};
-    decide.errors = {Errc::not_found,        Errc::invalid_field, Errc::network_not_allowed,
-                     Errc::secret_not_found, Errc::secret_host,   Errc::conversation_ended,
-                     Errc::storage_failed,   Errc::shutting_down};
+    decide.errors = {Errc::not_found,          Errc::invalid_field,  Errc::network_not_allowed,
+                     Errc::secret_not_found,   Errc::secret_host,    Errc::secret_unusable,
+                     Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down};
     return routes;
 }
 

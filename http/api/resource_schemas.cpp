@@ -49,14 +49,15 @@ void add_words(Schema& out) {
         described(one_of({"pending", "ready", "frozen", "failed", "terminated"}),
                   "The present generation: pending: it starts. ready: it runs. frozen: its processes are "
                   "stopped and kept. failed: it never became ready. terminated: its processes have ended.");
-    Schema reason = one_of({"user", "idle", "oom", "disk", "crash", "evicted", "server_restart"});
+    Schema reason = one_of({"user", "idle", "oom", "disk", "crash", "evicted", "server_restart", "ttl"});
     reason["type"] = {"string", "null"};
     reason["enum"].push_back(nullptr);
     out["StatusReason"] = described(
         std::move(reason),
-        "Why it is paused: user: a request. idle: idleSeconds. oom: its memory or its sockets. disk: "
+        "Why it is paused, or has ended: user: a request. idle: idleSeconds. oom: its memory or its sockets. "
+        "disk: "
         "its disk limit. crash: its processes ended. evicted: the server needed room. "
-        "server_restart: the server ended. null: it is not.");
+        "server_restart: the server ended. ttl: it has ended, its ttlSeconds are over. null: it is neither.");
 }
 
 void add_parts(Schema& out) {
@@ -92,7 +93,7 @@ Schema conversation() {
         {"id", "Its id: 20 small letters and digits.", text()},
         {"agent", "The agent that answers.", text()},
         {"status", "Whether it runs.", ref("ConversationStatus")},
-        {"statusReason", "Why it is paused.", ref("StatusReason")},
+        {"statusReason", "Why it is paused, or has ended.", ref("StatusReason")},
         {"userId", "The user of your product that it belongs to; null: none.", nullable_text()},
         {"sandboxId", "The id of its sandbox, which it keeps for life.", text()},
         generation(),

@@ -128,14 +128,23 @@ Route create_sandbox_route(Api& api) {
     made.body = BodyKind::optional_json;
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
-    made.errors = {Errc::invalid_env,       Errc::network_not_allowed,
-                   Errc::secret_not_found,  Errc::secret_host,
-                   Errc::sandbox_failed,    Errc::sandbox_gone,
-                   Errc::user_share,        Errc::capacity,
-                   Errc::storage_failed,    Errc::shutting_down,
-                   Errc::host_unsupported,  Errc::bridge_failed,
-                   Errc::deadline_exceeded, Errc::limit_not_allowed,
-                   Errc::user_not_allowed,  Errc::too_many_conversations};
+    made.errors = {Errc::invalid_env,
+                   Errc::network_not_allowed,
+                   Errc::secret_not_found,
+                   Errc::secret_host,
+                   Errc::secret_unusable,
+                   Errc::sandbox_failed,
+                   Errc::sandbox_gone,
+                   Errc::user_share,
+                   Errc::capacity,
+                   Errc::storage_failed,
+                   Errc::shutting_down,
+                   Errc::host_unsupported,
+                   Errc::bridge_failed,
+                   Errc::deadline_exceeded,
+                   Errc::limit_not_allowed,
+                   Errc::user_not_allowed,
+                   Errc::too_many_conversations};
     made.user_keys = UserKeys::allowed;
     return made;
 }
@@ -172,10 +181,10 @@ std::vector<Route> sandbox_routes(Api& api) {
     patch.body = BodyKind::json;
     patch.request_schema = "PatchSandbox";
     patch.responses = {{200, "The sandbox as changed.", "Sandbox"}};
-    patch.errors = {
-        Errc::not_found,        Errc::sandbox_in_use, Errc::limit_not_allowed, Errc::network_not_allowed,
-        Errc::secret_not_found, Errc::secret_host,    Errc::capacity,          Errc::host_unsupported,
-        Errc::storage_failed,   Errc::shutting_down};
+    patch.errors = {Errc::not_found,           Errc::sandbox_in_use,   Errc::limit_not_allowed,
+                    Errc::network_not_allowed, Errc::secret_not_found, Errc::secret_host,
+                    Errc::secret_unusable,     Errc::capacity,         Errc::host_unsupported,
+                    Errc::storage_failed,      Errc::shutting_down};
     routes.push_back(std::move(patch));
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",

@@ -13,6 +13,7 @@ struct ToolFailure {
     std::string_view code;  // of base::tool_error
     std::string_view error;
     std::string_view user_feedback;
+    std::string_view suggestion{};  // empty: none
 };
 
 /// The result object. `context` is the text of an object; empty: the call has none.
@@ -23,6 +24,8 @@ inline std::string failure_json(const ToolFailure& failure, std::string_view con
     json.key("userFeedback").string(failure.user_feedback);
     json.key("previewRefreshNeeded").raw("false").key("technicalDetails").begin_object();
     json.key("error").string(failure.error).key("errorCode").string(failure.code).end_object();
+    if (!failure.suggestion.empty())
+        json.key("suggestions").begin_array().string(failure.suggestion).end_array();
     if (!context.empty())
         json.key("context").raw(context);
     json.end_object();

@@ -124,7 +124,8 @@ std::string unavailable_json(const ToolForm& form, const Error* why = nullptr) {
         {is_missing ? base::tool_error::missing_sandbox : base::tool_error::sandbox_unavailable, error,
          is_missing || why != nullptr
              ? "This operation requires a sandbox environment. Please try again."
-             : "This operation requires a sandbox environment. Please refresh and try again."},
+             : "This operation requires a sandbox environment. Please refresh and try again.",
+         is_missing ? "Send the id of the sandbox as `sandboxId`, beside `args` or in `context`." : ""},
         form.context);
 }
 

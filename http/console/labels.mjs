@@ -9,6 +9,7 @@ const REASONS = {
     crash: 'crashed',
     evicted: 'evicted',
     server_restart: 'server restarted',
+    ttl: 'its time is over',
 };
 const TONES = { starting: '', active: 'good', paused: 'warn', ended: '', error: 'bad' };
 

@@ -97,21 +97,25 @@ void EgressBounds::await_turn(const std::string& sandbox_id, Turn done) {
     const std::uint64_t user = rate_number(owner(sandbox_id).name());
     const auto of_sandbox = requests_.sandboxes.wait(sandbox, now);
     const auto of_user = requests_.users.wait(user, now);
-    const auto wait = std::max(of_sandbox, of_user);
-    if (wait > base::k_egress_turn_time)
-        return done(Error(of_user > of_sandbox ? Errc::user_share : Errc::capacity,
-                          of_user > of_sandbox
-                              ? "the sandboxes of this user make too many connections a second"
-                              : "this sandbox makes too many connections a second",
-                          k_bound_retry_after));
-    count(requests_, sandbox, user, now);
+    auto wait = std::max(of_sandbox, of_user);
+    base::Result<void> outcome;
+    if (wait > base::k_egress_turn_time) {
+        outcome = Error(of_user > of_sandbox ? Errc::user_share : Errc::capacity,
+                        of_user > of_sandbox ? "the sandboxes of this user make too many connections a second"
+                                             : "this sandbox makes too many connections a second",
+                        k_bound_retry_after);
+        // A refusal at once would let a connection ask again without end.
+        wait = k_bound_retry_after;
+    } else {
+        count(requests_, sandbox, user, now);
+    }
     if (wait == wait.zero())
-        return done(base::Result<void>());
+        return done(outcome);
     const auto at = waiting_.insert(waiting_.end(), Waiting{std::move(done)});
-    at->timer = timers_.arm(std::chrono::ceil<base::Millis>(wait), [this, at] {
+    at->timer = timers_.arm(std::chrono::ceil<base::Millis>(wait), [this, at, outcome] {
         const Turn turn = std::move(at->done);
         waiting_.erase(at);
-        turn(base::Result<void>());
+        turn(outcome);
     });
 }
 

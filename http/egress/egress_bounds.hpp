@@ -1,7 +1,8 @@
 // What sandboxes may take on their ways out, all listeners of one together: connections at a time, and as the
 // shares of users, since each is two connections of the server; connections a second; names that are looked
 // up at a time; bytes in a turn of the loop. A rate delays and refuses nothing, but where a request would
-// wait for too long. Not here: the deadlines of one connection (core/plain/egress_limits.hpp).
+// wait for too long; that refusal is delayed, too. Not here: the deadlines of one connection
+// (core/plain/egress_limits.hpp).
 #pragma once
 
 #include <cstdint>

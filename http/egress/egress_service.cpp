@@ -45,13 +45,13 @@ InnerAccess EgressService::access_of(const std::string& sandbox_id,
     return access;
 }
 
-void EgressService::change(const std::string& sandbox_id, const sandbox::EgressSettings& settings) {
+void EgressService::change(const std::string& sandbox_id, const sandbox::NetworkSettings& network) {
     const auto found = doors_.find(sandbox_id);
     if (found == doors_.end())
         return;
-    found->second.door->change(settings);
+    found->second.door->change(network.egress);
     if (found->second.routes != nullptr)
-        found->second.routes->change(settings);
+        found->second.routes->change(network);
 }
 
 void EgressService::close(const std::string& sandbox_id) {

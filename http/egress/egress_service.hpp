@@ -27,7 +27,7 @@ class EgressService final : public sandbox::Egress {
     void open_routes(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
                      const std::vector<sandbox::EgressRoute>& defaults,
                      sandbox::InnerListener listener) override;
-    void change(const std::string& sandbox_id, const sandbox::EgressSettings& settings) override;
+    void change(const std::string& sandbox_id, const sandbox::NetworkSettings& network) override;
     void close(const std::string& sandbox_id) override;
 
   private:

@@ -78,7 +78,7 @@ RouteDoor::RouteDoor(std::string sandbox_id, EgressParts parts, std::shared_ptr<
       door_(std::move(door)),
       defaults_(std::move(defaults)),
       handler_([this](RequestContext& context) { return async_answer(context); }) {
-    change(settings);
+    change({sandbox::NetworkMode::egress, settings});
 }
 
 RouteDoor::~RouteDoor() = default;
@@ -87,12 +87,14 @@ std::shared_ptr<const Services> RouteDoor::services() {
     return {shared_from_this(), &services_};
 }
 
-void RouteDoor::change(const sandbox::EgressSettings& settings) {
+void RouteDoor::change(const sandbox::NetworkSettings& network) {
     const auto before = std::exchange(routes_, {});
-    for (const sandbox::EgressRoute& route : settings.routes)
-        add(route, settings.user_id);
-    for (const sandbox::EgressRoute& route : defaults_)
-        add(route, "");
+    if (network.mode == sandbox::NetworkMode::egress) {
+        for (const sandbox::EgressRoute& route : network.egress.routes)
+            add(route, network.egress.user_id);
+        for (const sandbox::EgressRoute& route : defaults_)
+            add(route, "");
+    }
     // A route that stays as it was goes on.
     for (const auto& [name, old] : before) {
         const auto now = routes_.find(name);

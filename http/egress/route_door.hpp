@@ -25,8 +25,9 @@ class RouteDoor final : public Service, public std::enable_shared_from_this<Rout
 
     /// The services of the listener, which live as long as this.
     std::shared_ptr<const Services> services();
-    /// From now on these settings count; what is open by a route that they do not have is cut.
-    void change(const sandbox::EgressSettings& settings);
+    /// From now on these settings count; what is open by a route that they do not have is cut. With another
+    /// mode than egress there are no routes, those of the operator neither.
+    void change(const sandbox::NetworkSettings& network);
     /// Requests that are under way.
     std::size_t open() const noexcept { return flows_.size(); }
 

@@ -197,6 +197,10 @@ base::Result<Principal> Gate::identify(const Router::Match& match, const Request
                                  [](const auto& item) { return item.first == "id"; });
     // A path that has no id is that of another thing.
     auto principal = authenticator_.authenticate_token(*token, id == match.params.end() ? "" : id->second);
+    if (principal.has_error() && principal.error().code() == Errc::invalid_token && !scope_in(*token))
+        return Error(Errc::invalid_token,
+                     "This is no token. A key is sent as `Authorization: Bearer KEY`, never in an address, "
+                     "where logs keep it.");
     if (match.route == nullptr || match.route->auth != Auth::token_or_key) {
         const bool is_of_this_server =
             principal.has_value() || principal.error().code() == Errc::token_mismatch;

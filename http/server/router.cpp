@@ -83,7 +83,7 @@ Router::Router(std::vector<Route> routes) : routes_(std::move(routes)) {
 bool Router::fits(const Pattern& pattern, const std::vector<std::string_view>& path) noexcept {
     const auto& segments = pattern.segments;
     const std::size_t fixed = segments.size() - (pattern.spans ? 1 : 0);
-    if (pattern.spans ? path.size() <= fixed : path.size() != fixed)
+    if (pattern.spans ? path.size() < fixed : path.size() != fixed)
         return false;
     return std::equal(
         segments.begin(), segments.begin() + static_cast<std::ptrdiff_t>(fixed), path.begin(),
@@ -107,8 +107,10 @@ Router::Match Router::match(Method method, std::string_view path) const {
             const auto parameter = path_parameter(pattern.segments[i]);
             if (!parameter)
                 continue;
-            auto text = segments[i];
-            if (parameter->spans)
+            // Nothing is left of a path that ends before a parameter that spans segments.
+            const bool is_left = i < segments.size();
+            auto text = is_left ? segments[i] : std::string_view();
+            if (parameter->spans && is_left)
                 text = path.substr(static_cast<std::size_t>(text.data() - path.data()));
             auto value = percent_decoded(text);
             const bool sound =

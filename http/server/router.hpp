@@ -95,7 +95,8 @@ struct Route {
 /// A parameter of a pattern: a whole segment in braces, or, with dots at its end, the rest of the path.
 struct PathParameter {
     std::string_view name;
-    bool spans = false;  // all that is left of the path, bytes of any kind; perhaps empty
+    bool spans = false;  // all that is left of the path, bytes of any kind; perhaps none, with or without the
+                         // slash before them
 };
 
 /// Nothing if `segment` of a pattern stands for itself.

@@ -174,8 +174,7 @@ base::Result<std::shared_ptr<const TlsContext>> TlsContext::make_client(
     if (auto system = system_bundle(); !system.empty())
         files.push_back(std::move(system));
     if (files.empty())
-        return Error(Errc::storage_failed,
-                     "this host trusts no issuer of certificates: install ca-certificates");
+        return Error(Errc::storage_failed, "this host trusts no issuer of certificates");
     for (const auto& file : files) {
         if (::access(file.c_str(), R_OK) != 0)
             return Error(Errc::storage_failed, base::errno_text("cannot read " + file.string(), errno));

@@ -2,6 +2,9 @@
 // in for the server: these are tests of the wire form that docs and /openapi.json describe, not of a sandbox.
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { AtollError } from '../../clients/js/src/index.js';
@@ -145,6 +148,28 @@ test('files are listed over all pages, described, made, moved, copied, removed, 
         await files.archive({ path: '50%20off' });
         assert.deepEqual(requests.slice(-2).map(({ target }) => target), [`${ROOT}/archive?path=bad%FF`, `${ROOT}/archive?path=50%2520off`]);
     });
+});
+
+test('caches and histories of the top are asked for with `all`, and not without', async () => {
+    const answers = {
+        [`GET ${ROOT}/files/`]: () => ({ entries: [], next: null }),
+        [`GET ${ROOT}/archive`]: ({ response }) => void response.end('tar'),
+        [`GET ${ROOT}/watch`]: ({ response }) => refuse(response, 507, 'disk_full'),
+    };
+    const local = await mkdtemp(join(tmpdir(), 'atoll-'));
+    try {
+        await withStub({ answers }, async ({ files }, { requests }) => {
+            for (const options of [{}, { all: false }, { all: true }]) {
+                await all(files.list('', options));
+                await (await files.archive(options)).cancel();
+                await errorOf(all(files.watch(options)));
+                await files.downloadDir('', local, options);
+                assert.deepEqual(requests.slice(-4).map(({ query }) => query.get('all')), Array(4).fill(options.all ? '1' : null));
+            }
+        });
+    } finally {
+        await rm(local, { recursive: true });
+    }
 });
 
 test('a watch that is refused for a moment is tried again, one that is refused for a full disk is not', async () => {

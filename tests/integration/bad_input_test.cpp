@@ -130,4 +130,35 @@ TEST_CASE("A full server says so with Retry-After and takes work again when ther
     api.create({{"agent", "echo"}});
 }
 
+TEST_CASE("A request with another word than the server's is told which one was meant, or which there are") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create();
+    const std::string sandbox = "/v1/sandboxes/" + made["sandboxId"].get<std::string>();
+    const std::string messages = "/v1/conversations/" + made["id"].get<std::string>() + "/messages";
+    const auto detail = [&](const std::string& method, const std::string& target, const std::string& body) {
+        const auto refused = api.http().request(method, target, body);
+        INFO(refused.body);
+        CHECK(refused.status == 422);
+        return Json::parse(refused.body)["detail"].get<std::string>();
+    };
+    const auto has = [](const std::string& text, const std::string& word) {
+        INFO(text);
+        return text.find(word) != std::string::npos;
+    };
+    CHECK(has(detail("POST", sandbox + "/exec", R"({"cmd":"ls"})"), "`cmd`"));
+    CHECK(has(detail("POST", sandbox + "/exec", "{}"), "exactly one of `command` and `argv`"));
+    for (const char* const word : {"message", "prompt"}) {
+        const std::string told = detail("POST", messages, Json{{word, "x"}}.dump());
+        CHECK(has(told, '`' + std::string(word) + '`'));
+        CHECK(has(told, "`content`"));
+    }
+    CHECK(has(detail("GET", "/v1/conversations?status=running", ""), "`active`"));
+    CHECK(has(detail("POST", "/v1/conversations", R"({"agent":"shel"})"), "did you mean `shell`"));
+    CHECK(has(detail("POST", "/v1/conversations", R"({"agent":"nobody"})"), "The agents are `"));
+    // The workspace has a path without a slash, too.
+    CHECK(api.call(200, "GET", sandbox + "/files?list=1") ==
+          api.call(200, "GET", sandbox + "/files/?list=1"));
+}
+
 }  // namespace bad_input_test

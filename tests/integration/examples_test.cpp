@@ -31,7 +31,7 @@ const std::set<std::string> k_not_at_will = {
     "conversation_paused", "sandbox_gone",          "storage_failed",   "shutting_down",
     "bridge_failed",       "deadline_exceeded",     "host_unsupported", "internal",
     "not_a_file",          "permission_denied",     "file_changed",     "disk_full",
-    "user_share",
+    "user_share",          "secret_unusable",
 };
 
 OrderedJson document_of(const ServerProcess& server) {

@@ -341,6 +341,31 @@ TEST_CASE("An id of another kind is told as such to who may see the thing, and t
     }
 }
 
+TEST_CASE("Every route tells the owner of an id of another kind what it is, and another user nothing") {
+    House house;
+    const Json made = house.conversation();
+    const std::map<std::string, std::string> ids{{"/v1/conversations/{id}", made["id"]},
+                                                 {"/v1/sandboxes/{id}", made["sandboxId"]},
+                                                 {"/v1/executions/{id}", house.execution()}};
+    const std::string unknown(20, 'a');
+    for (const auto& [method, pattern] : operations(house.api)) {
+        for (const auto& [kind, one] : ids) {
+            if (pattern.find("{id}") == std::string::npos || pattern.starts_with(kind))
+                continue;
+            const std::string target = with_id(pattern, one);
+            INFO(method << ' ' << target);
+            const auto told = ask(house.server, house.owner, method, target);
+            INFO(told.body);
+            CHECK(told.status == 404);
+            CHECK(Json::parse(told.body)["detail"].get<std::string>().starts_with("This is "));
+            CHECK(without_request(ask(house.server, house.other, method, target)) ==
+                  without_request(ask(house.server, house.other, method, with_id(pattern, unknown))));
+        }
+    }
+    CHECK(house.api.call(200, "GET", "/v1/conversations/" + made["id"].get<std::string>())["status"] ==
+          "active");
+}
+
 TEST_CASE("A user has no more sandboxes without a conversation than the bound of one user") {
     ServerOptions options;
     options.arguments = {"--max-conversations-per-user", "1"};

@@ -190,6 +190,15 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     INFO(no_issuer.output);
     CHECK(no_issuer.status == 1);
     CHECK(no_issuer.output.find("--egress-ca: " + bad + " holds no certificates") != std::string::npos);
+    // As on a host without the package ca-certificates (openssl, SSL_CERT_FILE).
+    const RunResult trusts_none =
+        run_server({"--check-config", "--data-dir", data, "--egress-allow", "*"}, {{"SSL_CERT_FILE", ""}});
+    INFO(trusts_none.output);
+    CHECK(trusts_none.status == 1);
+    CHECK(trusts_none.output.find("network \"egress\" cannot verify any upstream: this host trusts no") !=
+          std::string::npos);
+    CHECK(trusts_none.output.ends_with("apt-get install ca-certificates\n"));
+    CHECK(trusts_none.output.find("\nFIX: ") != std::string::npos);
 }
 
 TEST_CASE(

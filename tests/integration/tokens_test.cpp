@@ -158,6 +158,17 @@ TEST_CASE("A token is good for its own conversation's stream and for nothing els
     const auto forged = page.request("GET", events_of(id, token + "0"));
     CHECK(forged.status == 401);
     CHECK(code_of(forged) == "invalid_token");
+    const auto detail = [](const HttpResponse& refused) {
+        return Json::parse(refused.body)["detail"].get<std::string>();
+    };
+    CHECK(detail(forged).find("damaged") != std::string::npos);
+    // Each at the place of the other.
+    const auto key_as_token = page.request("GET", events_of(id, server.key()));
+    CHECK(code_of(key_as_token) == "invalid_token");
+    CHECK(detail(key_as_token).find("This is no token. A key is sent as `Authorization") == 0);
+    const auto token_as_key = page.request("GET", "/v1/system", "", {{"Authorization", "Bearer " + token}});
+    CHECK(code_of(token_as_key) == "invalid_key");
+    CHECK(detail(token_as_key).find("This is a token, not a key: send it as `?token=`") == 0);
     // A key that is sent has to be good: the token does not stand in for it.
     CHECK(page.request("GET", events_of(id, token), "", {{"X-API-Key", "wrong"}}).status == 401);
     CHECK(page.request("GET", events_of(id, "wrong"), "", {{"X-API-Key", server.key()}}).status == 200);

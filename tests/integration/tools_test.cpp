@@ -125,6 +125,7 @@ TEST_CASE("Without a sandbox, or with one that is not there, a tool says so in t
     const Json missing = run(api.http(), "list_directory", {{"args", arguments}, {"context", {{"a", 1}}}});
     CHECK(missing == Json::parse(R"({"success":false,"previewRefreshNeeded":false,"context":{"a":1},
         "userFeedback":"This operation requires a sandbox environment. Please try again.",
+        "suggestions":["Send the id of the sandbox as `sandboxId`, beside `args` or in `context`."],
         "technicalDetails":{"error":"Missing sandbox context - sandboxId required","errorCode":"MISSING_SANDBOX"}})"));
     CHECK(run(api.http(), "list_directory",
               {{"sandboxId", nullptr}, {"args", arguments}})["technicalDetails"]["errorCode"] ==

@@ -77,6 +77,9 @@ export async function compiledOnly(id: string): Promise<void> {
     const moved: { href: string } = { href: 'a%FF' };
     await sandbox.files.move(await sandbox.files.stat(moved), { href: 'b%FF' });
     await sandbox.files.write('a', await sandbox.files.readStream('b'), { mode: 0o644 });
+    for await (const entry of sandbox.files.list('', { all: true, depth: 2 })) console.log(entry.path);
+    // @ts-expect-error
+    sandbox.files.watch({ all: 'yes' });
     const { processId } = await sandbox.processes.start('npm run dev', { pty: { cols: 80, rows: 24 }, restart: 'generation' });
     const attached = sandbox.processes.attach(processId);
     for await (const frame of attached) {

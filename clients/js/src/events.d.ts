@@ -1,7 +1,7 @@
 // Types of the events in a conversation's log.
 
 /** Why a conversation is paused. */
-export type StatusReason = 'user' | 'idle' | 'oom' | 'disk' | 'crash' | 'evicted' | 'server_restart';
+export type StatusReason = 'user' | 'idle' | 'oom' | 'disk' | 'crash' | 'evicted' | 'server_restart' | 'ttl';
 
 /** How the processes of a sandbox ended (docs/events.md). */
 export type ExitClass = 'exited' | 'signalled' | 'oom' | 'disk_limit' | 'stopped' | 'killed' | 'setup_failed' | 'lost';

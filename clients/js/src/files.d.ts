@@ -65,7 +65,10 @@ export interface Files {
     readStream(path: FilePath, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>;
     /** The file is replaced as a whole, or stays as it was. Parents are made. */
     write(path: FilePath, data: FileData, options?: WriteOptions): Promise<FileEntry>;
-    /** The entries of a directory, of the workspace by default. */
+    /**
+     * The entries of a directory, of the workspace by default. `all`, here and below: with what the top of the workspace keeps for its shells and
+     * package managers (`.bash_history`, `.npm`, `.cache`, `.atoll`), which is left out otherwise.
+     */
     list(path?: FilePath, options?: { depth?: number; limit?: number; all?: boolean } & Cancellable): Iteration<FileEntry>;
     stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;
     /** With its parents. One that is there stays as it is. */
@@ -84,7 +87,7 @@ export interface Files {
      * Copies the directory `path` of the workspace, all of it with `''`, into a folder of this machine (Node only), which is made; gives the number
      * of files. Nothing is written outside of that folder, and links that lead out of it are left out.
      */
-    downloadDir(path: FilePath, local: string, options?: Cancellable): Promise<number>;
+    downloadDir(path: FilePath, local: string, options?: { all?: boolean } & Cancellable): Promise<number>;
     /**
      * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
      * connection that broke, and after a pause, comes a `rescan`.

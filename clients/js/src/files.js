@@ -151,8 +151,8 @@ export class Files {
     uploadDir(local, options = {}) {
         return this.unpack(pack(local), options);
     }
-    downloadDir(path, local, { signal, timeoutMs } = {}) {
-        return download(this, path ?? '', local, { signal, timeoutMs });
+    downloadDir(path, local, { all, signal, timeoutMs } = {}) {
+        return download(this, path ?? '', local, { all, signal, timeoutMs });
     }
 
     watch({ path, recursive, all, signal } = {}) {

@@ -195,12 +195,14 @@ class AsyncFiles:
             await self._core.network.run_blocking(pack, os.fspath(local), archive)
             return await self.unpack(archive, path, timeout=timeout)
 
-    async def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
-        """Copies the directory `path` of the workspace, all of it with None, into a folder of this machine, which is made; how many files. Nothing is
-        written outside of that folder, and links that lead out of it are left out.
+    async def download_dir(
+        self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None, all: bool = False
+    ) -> int:
+        """Copies the directory `path` of the workspace, or the workspace with None, into a folder of this machine, which is made; how many files.
+        The hidden names of list() come along only with `all`. Nothing is written outside of that folder, and links that lead out of it are left out.
         """
         with tempfile.TemporaryFile() as archive:
-            await self.archive(archive, path, timeout=timeout, all=True)
+            await self.archive(archive, path, timeout=timeout, all=all)
             archive.seek(0)
             return await self._core.network.run_blocking(extract, archive, os.fspath(local))
 

@@ -111,8 +111,10 @@ class Files:
     def upload_dir(self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
         return run(self._inner.upload_dir(local, path, timeout=timeout))
 
-    def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
-        return run(self._inner.download_dir(path, local, timeout=timeout))
+    def download_dir(
+        self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None, all: bool = False
+    ) -> int:
+        return run(self._inner.download_dir(path, local, timeout=timeout, all=all))
 
     def watch(
         self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None, all: bool = False

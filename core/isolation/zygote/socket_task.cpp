@@ -69,15 +69,20 @@ bool answer_task(std::size_t ipv4_wanted, std::size_t ipv6_wanted) {
 }  // namespace
 
 int make_sockets() {
-    if (!join()) {
+    const bool joined = join();
+    if (!joined)
         std::perror("atoll: cannot join the net namespace of a sandbox");
-        return EXIT_FAILURE;
-    }
     std::array<unsigned char, 2> wanted{};
     for (;;) {
         const ssize_t size = ::recv(k_socket, wanted.data(), wanted.size(), 0);
         if (size < 0 && errno == EINTR)
             continue;
+        if (!joined) {
+            // Behind the question, so that no reset overtakes it.
+            const unsigned char none = 0;
+            (void)::send(k_socket, &none, sizeof none, MSG_NOSIGNAL);
+            return EXIT_FAILURE;
+        }
         if (size != static_cast<ssize_t>(wanted.size()) || !answer_task(wanted[0], wanted[1]))
             return size == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }

@@ -10,7 +10,8 @@ inline constexpr std::string_view k_socket_task = "sockets";
 
 /// Descriptor 0 is a socket of whole messages, descriptor 3 the net namespace. Each message of two bytes asks
 /// for so many TCP sockets of IPv4 and of IPv6; the answer is one byte, how many of IPv4 come first, and the
-/// sockets. Ends when the server closes its end, or at the first thing that fails. Returns the exit status.
+/// sockets; without sockets it means that the kernel refuses the namespace. Ends when the server closes its
+/// end, or at the first thing that fails. Returns the exit status.
 int make_sockets();
 
 }  // namespace atl::isolation

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import io
+import tarfile
 import tempfile
 import tracemalloc
 import unittest
@@ -147,6 +148,26 @@ class Files(WithStub):
         self.assertEqual((entry.path, entry.name), ("d/a\ufffd b%41", "a\ufffd b%41"))
         self.assertEqual(sandbox.files.read_text("/workspace/100%41?#é"), "plain")
         self.assertEqual(sandbox.files.read(b"\xff"), b"bytes")
+
+    def test_caches_and_histories_are_asked_for_with_all(self):
+        nothing = io.BytesIO()
+        tarfile.open(fileobj=nothing, mode="w").close()
+        sandbox = self.sandbox(
+            {
+                f"GET {BASE}/files/": {"entries": [], "next": None},
+                f"GET {BASE}/archive": lambda exchange: exchange.send(200, nothing.getvalue()),
+                f"GET {BASE}/watch": lambda exchange: exchange.send_events({"type": "stream_closed", "code": "sandbox_gone"}),
+            }
+        )
+        for options in ({}, {"all": False}, {"all": True}):
+            before = len(self.stub.requests)
+            list(sandbox.files.list(**options))
+            sandbox.files.archive(io.BytesIO(), **options)
+            list(sandbox.files.watch(**options))
+            with tempfile.TemporaryDirectory() as local:
+                sandbox.files.download_dir(None, local, **options)
+            wanted = "1" if options.get("all") else None
+            self.assertEqual([request[1].get("all") for request in self.stub.requests[before:]], 4 * [wanted])
 
     def test_lists_go_over_all_pages(self):
         def page(exchange):

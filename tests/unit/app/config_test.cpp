@@ -397,6 +397,8 @@ TEST_CASE("Ports that no request lists have names only on a server that this mac
         return config.port_names.has_value();
     };
     CHECK(has_names({}));
+    // Below `preview.localhost` a page could set cookies for all of them.
+    CHECK(parse({}).config->port_names->host_of_port("x", 8000) == "x-8000.localhost");
     CHECK(has_names({"--listen", "localhost:4100", "--listen", "[::1]:4101"}));
     CHECK_FALSE(has_names({"--listen", "0.0.0.0:4100"}));
     CHECK_FALSE(has_names({"--listen", "127.0.0.1:4100", "--listen", "unix:/run/x"}));

@@ -28,7 +28,7 @@ TEST_CASE("required limits: a disk that is only measured is not limited") {
     CHECK(gaps.at("disk") == "no quotas");
     const auto refused = app::check_required({"disk"}, gaps);
     REQUIRE_FALSE(refused.has_value());
-    CHECK(refused.error().detail().find("disk (no quotas)") != std::string::npos);
+    CHECK(refused.error().detail().ends_with("disk (no quotas)"));
 }
 
 TEST_CASE("required limits: what is not enforced is refused with its reason, all at once") {
@@ -42,6 +42,7 @@ TEST_CASE("required limits: what is not enforced is refused with its reason, all
     CHECK(refused.error().code() == base::Errc::host_unsupported);
     CHECK(refused.error().detail().find("memory (no cgroup); uid (") != std::string::npos);
     CHECK(refused.error().detail().find("cpu") == std::string::npos);
+    CHECK(refused.error().detail().ends_with(app::limits_fix(app::this_starter())));
 }
 
 }  // namespace required_limits_test

@@ -69,9 +69,12 @@ TEST_CASE("The languages of code mode are printed, and how to get JavaScript whe
     UsageFacts facts{{"127.0.0.1:1"}, "/data", "/data/api-key", "k", Scheme::http};
     facts.languages = {Language::python};
     CHECK(has(usage_text(facts), "  code mode       python (JavaScript: scripts/setup --executors)\n"));
+    CHECK(code_mode_fix(facts.languages) == "\nFIX: scripts/setup --executors");
     facts.languages = {Language::javascript, Language::typescript, Language::python};
     CHECK(has(usage_text(facts), "  code mode       javascript, typescript, python\n"));
+    CHECK(code_mode_fix(facts.languages).empty());
     facts.languages.clear();
+    CHECK(code_mode_fix(facts.languages).empty());
     CHECK(has(usage_text(facts), "  code mode       none (GET /v1/executors says why)\n"));
 }
 

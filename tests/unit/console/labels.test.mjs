@@ -59,6 +59,7 @@ test('a search finds names by their words, and a conversation by its id', () => 
 test('the state tells its reason', () => {
     assert.deepEqual(statusOf({ status: 'paused', statusReason: 'oom' }), { text: 'paused · out of memory', tone: 'warn' });
     assert.deepEqual(statusOf({ status: 'active', statusReason: null }), { text: 'active', tone: 'good' });
+    assert.deepEqual(statusOf({ status: 'ended', statusReason: 'ttl' }), { text: 'ended · its time is over', tone: '' });
     const frozen = { status: 'paused', statusReason: 'idle', sandboxStatus: 'frozen' };
     assert.deepEqual(statusOf(frozen), { text: 'frozen · idle', tone: 'warn' });
 });

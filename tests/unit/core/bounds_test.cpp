@@ -157,6 +157,7 @@ TEST_CASE(
     // Also by the next server, which knows the time of its end from when it was created.
     house.restart();
     REQUIRE(test::get(*house.conversations, id)->record.status == Status::ended);
+    CHECK(test::get(*house.conversations, id)->record.reason == conversation::PauseReason::ttl);
     pass(house, 100s);
     CHECK(test::get(*house.conversations, id).error().code() == Errc::not_found);
     CHECK(test::get(*house.conversations, second).has_value());

@@ -213,6 +213,7 @@ TEST_CASE("After the end nothing comes back to life") {
     const Actions ended = machine.end("conversation_deleted", "by request");
     CHECK(count(ended, k<action::LogTurnDone>) == 1);
     CHECK(count(ended, k<action::RemoveSandbox>) == 1);
+    CHECK(machine.reason() == PauseReason::none);
     CHECK(machine.end("again", "").empty());
     CHECK(machine.sandbox_exited(crash()).empty());
     CHECK(machine.sandbox_started().empty());

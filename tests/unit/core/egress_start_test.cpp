@@ -28,8 +28,9 @@ struct FakeEgress final : sandbox::Egress {
                      const std::vector<sandbox::EgressRoute>& defaults, sandbox::InnerListener) override {
         told.push_back("routes " + id + ' ' + std::to_string(settings.routes.size() + defaults.size()));
     }
-    void change(const std::string& id, const sandbox::EgressSettings& settings) override {
-        told.push_back("change " + id + ' ' + std::to_string(settings.allow.size()));
+    void change(const std::string& id, const sandbox::NetworkSettings& network) override {
+        told.push_back("change " + id + ' ' + std::string(to_string(network.mode)) + ' ' +
+                       std::to_string(network.egress.allow.size()));
     }
     void close(const std::string& id) override { told.push_back("close " + id); }
     std::vector<std::string> told;
@@ -85,7 +86,7 @@ TEST_CASE("The proxy of a sandbox is there before its guest, and ends with the g
     CHECK(house.sandboxes.status(id) == sandbox::Status::ready);
     CHECK(house.egress.told == std::vector<std::string>{"open " + id + " a.example", "routes " + id + " 0"});
     house.sandboxes.set_network(id, {sandbox::NetworkMode::egress, {{"b.example", "c.example"}, ""}});
-    CHECK(house.egress.told.back() == "change " + id + " 2");
+    CHECK(house.egress.told.back() == "change " + id + " egress 2");
     house.stop(id);
     CHECK(house.egress.told.back() == "close " + id);
 }
@@ -95,7 +96,7 @@ TEST_CASE("A mode counts from the next start on, a list at once") {
     const std::string id = house.make(sandbox::NetworkMode::egress);
     REQUIRE(house.start(id).value().has_value());
     house.sandboxes.set_network(id, {sandbox::NetworkMode::none, {}});
-    CHECK(house.egress.told.back() == "change " + id + " 0");
+    CHECK(house.egress.told.back() == "change " + id + " none 0");
     CHECK(house.sandboxes.network(*house.sandboxes.find(id)) == sandbox::NetworkMode::egress);
     house.stop(id);
     CHECK(house.sandboxes.network(*house.sandboxes.find(id)) == sandbox::NetworkMode::none);

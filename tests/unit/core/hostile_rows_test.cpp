@@ -82,11 +82,11 @@ base::Result<ConversationList> list_all(SqliteStore& store) {
 }  // namespace
 
 TEST_CASE("The last value of each enum is read as it was put") {
-    const Altered db("UPDATE conversations SET status = 4, reason = 7");
+    const Altered db("UPDATE conversations SET status = 4, reason = 8");
     const auto stored = test::load(*db.store, "talk");
     REQUIRE(stored);
     CHECK((*stored)->record.status == Status::error);
-    CHECK((*stored)->record.reason == PauseReason::server_restart);
+    CHECK((*stored)->record.reason == PauseReason::ttl);
     CHECK((*stored)->sandbox.network == sandbox::NetworkMode::egress);
     CHECK((*stored)->sandbox.preview.access == sandbox::PreviewAccess::token_bearers);
     const auto state = test::load_start(*db.store);

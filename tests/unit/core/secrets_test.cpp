@@ -227,8 +227,11 @@ TEST_CASE("With another key secrets stay, are named in the log, and work once th
     CHECK(lines.find("the secret TOKEN of the user alice must be put again") != std::string::npos);
     CHECK_FALSE(other->all->find("KEY", "")->is_usable);
     CHECK(code(other->all->open("KEY", "", "a.example")) == Errc::secret_unusable);
+    CHECK(code(other->all->check("KEY", "", "a.example")) == Errc::secret_unusable);
+    CHECK(code(other->all->check("KEY", "", "b.example")) == Errc::secret_host);
     REQUIRE(other->all->put("KEY", "", {"a.example"}, "new").value() == Secrets::Put::replaced);
     CHECK(other->all->find("KEY", "")->is_usable);
+    CHECK(other->all->check("KEY", "", "a.example"));
     CHECK(other->all->open("KEY", "", "a.example").value().text() == "new");
     CHECK(other->all->remove("TOKEN", "alice"));
 }

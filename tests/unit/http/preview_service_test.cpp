@@ -229,13 +229,15 @@ TEST_CASE(
     CAPTURE(has_names);
     http::PreviewSettings settings;
     if (has_names)
-        settings.port_names = http::PreviewNames::make("preview.localhost", "{id}-{port}").value();
+        settings.port_names = http::PreviewNames::make("localhost", "{id}-{port}").value();
     PreviewHouse lab(settings);
     sandbox::PreviewSettings preview;
     preview.any_port = true;
-    const auto ask = [&lab](const std::string& sandbox, int port, std::string_view then = "") {
-        const std::string host = sandbox + "-" + std::to_string(port) + ".preview.localhost:4100";
+    const auto ask_host = [&lab](const std::string& host, std::string_view then = "") {
         return lab.ask(*lab.connect("4100"), "GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n", then);
+    };
+    const auto ask = [&](const std::string& sandbox, int port, std::string_view then = "") {
+        return ask_host(sandbox + "-" + std::to_string(port) + ".localhost:4100", then);
     };
     const std::string open = lab.make_sandbox(preview);
     if (!has_names) {
@@ -244,6 +246,19 @@ TEST_CASE(
     }
     CHECK(ask(open, 8000, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").ends_with("hi"));
     CHECK(ask(open, base::k_reserved_ports.front()).starts_with("HTTP/1.1 403 "));
+    // A page of another name cannot make that name mean this port, and no field of a proxy counts.
+    for (const std::string& host :
+         {open + "-8000.evil.example:4100", open + "-8000.localhost.evil.example:4100",
+          "x." + open + "-8000.localhost:4100", open + "-8000.preview.localhost:4100",
+          "evil.example:4100\r\nX-Forwarded-Host: " + open + "-8000.localhost:4100",
+          "evil.example:4100\r\nForwarded: host=" + open + "-8000.localhost:4100"}) {
+        CAPTURE(host);
+        CHECK(ask_host(host).starts_with("HTTP/1.1 421 "));
+    }
+    sandbox::PreviewSettings hidden = preview;
+    hidden.access = sandbox::PreviewAccess::token_bearers;
+    CHECK_FALSE(ask(lab.make_sandbox(hidden), 8000).starts_with("HTTP/1.1 200 "));
+    CHECK(lab.requests() == 1);
     // A request that names ports means them alone.
     CHECK(ask(lab.make_sandbox(), 8000).starts_with("HTTP/1.1 403 "));
     sandbox::PreviewChanges changes;

@@ -78,6 +78,7 @@ struct RouteLab : EgressLab {
         made.secrets = &secrets;
         return made;
     }
+    void change(const EgressSettings& settings) { routes->change({sandbox::NetworkMode::egress, settings}); }
     std::shared_ptr<FakePeer> ask(std::string_view bytes) { return connect(bytes, *routes->services()); }
     std::string status(const std::string& line) {
         const auto inside = ask(line + " HTTP/1.1\r\nHost: 127.0.0.1:3129\r\n\r\n");
@@ -203,9 +204,9 @@ TEST_CASE("A secret that is gone, or of another owner, ends the route before the
     lab.secrets.is_gone = false;
     CHECK(lab.status("GET /m/x").empty());
     // A user's key cannot keep what an operator's has set.
-    lab.routes->change(settings_of(route_to("https://a.example"), "alice"));
+    lab.change(settings_of(route_to("https://a.example"), "alice"));
     CHECK(lab.status("GET /m/x") == "HTTP/1.1 502");
-    lab.routes->change(settings_of(route_to("https://a.example", "hers"), "alice"));
+    lab.change(settings_of(route_to("https://a.example", "hers"), "alice"));
     CHECK(lab.status("GET /m/x").empty());
     CHECK(has_part(lab.take(lab.upstream()), "value-of-hers"));
 }
@@ -218,16 +219,32 @@ TEST_CASE("A change of a route cuts what is open by it, and nothing else") {
     const auto gone = lab.ask("GET /m/x HTTP/1.1\r\nHost: x\r\n\r\n");
     const auto stays = lab.ask("GET /kept/x HTTP/1.1\r\nHost: x\r\n\r\n");
     CHECK(lab.routes->open() == 2);
-    lab.routes->change(settings_of(route_to("https://a.example")));
+    lab.change(settings_of(route_to("https://a.example")));
     lab.advance(base::Millis(1));
     CHECK_FALSE(gone->is_closed());
     EgressRoute narrowed = route_to("https://a.example");
     narrowed.paths = {"/y"};
-    lab.routes->change(settings_of(narrowed));
+    lab.change(settings_of(narrowed));
     lab.advance(base::Millis(1));
     CHECK(gone->is_closed());
     CHECK_FALSE(stays->is_closed());
     CHECK(lab.routes->open() == 1);
+}
+
+TEST_CASE(
+    "Without network egress there are no routes, those of the operator neither, until it is set again") {
+    EgressRoute operators = route_to("https://mixed.example", "");
+    operators.headers.clear();
+    operators.name = "operators";
+    RouteLab lab(route_to("https://a.example"), {operators});
+    const auto open = lab.ask("GET /operators/x HTTP/1.1\r\nHost: x\r\n\r\n");
+    CHECK(lab.routes->open() == 1);
+    lab.routes->change({sandbox::NetworkMode::none, {}});
+    lab.advance(base::Millis(1));
+    CHECK(open->is_closed());
+    CHECK(lab.status("GET /operators/x") == "HTTP/1.1 404");
+    lab.change({});
+    CHECK(lab.status("GET /operators/x").empty());
 }
 
 TEST_CASE("Routes are checked as they are set") {

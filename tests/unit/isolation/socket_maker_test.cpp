@@ -15,6 +15,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <thread>
@@ -78,13 +79,14 @@ bool forbid(int family) {
 struct Lab {
     /// Starts the helper in a thread that may make no sockets of `forbidden`, if any. The thread lives as
     /// long as the helper, which ends with it.
-    explicit Lab(const base::UniqueFd& net, int forbidden = AF_UNSPEC) {
+    explicit Lab(const base::UniqueFd& net, int forbidden = AF_UNSPEC,
+                 std::filesystem::path program = test::build_path("bin/atoll-zygote")) {
         thread = std::thread([&, forbidden] {
             if (forbidden != AF_UNSPEC && !forbid(forbidden))
                 started.set_value(base::Error(Errc::host_unsupported, "no seccomp"));
             else
-                started.set_value(SocketMaker::start(loop.context.get_executor(), loop.timers,
-                                                     test::build_path("bin/atoll-zygote"), net, kept));
+                started.set_value(
+                    SocketMaker::start(loop.context.get_executor(), loop.timers, program, net, kept));
             over.get_future().wait();
         });
         auto result = started.get_future().get();
@@ -159,6 +161,15 @@ TEST_CASE("socket maker: a helper that the kernel does not let in tells a host a
     REQUIRE(lab.maker);
     REQUIRE(lab.await_ready());
     CHECK(lab.maker->could_not_join());
+    CHECK(lab.maker->take(AF_INET).error().code() == Errc::host_unsupported);
+}
+
+TEST_CASE("socket maker: a helper that ends without a word tells nothing about the host") {
+    const base::UniqueFd no_namespace(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    Lab lab(no_namespace, AF_UNSPEC, "/bin/true");
+    REQUIRE(lab.maker);
+    REQUIRE(lab.await_ready());
+    CHECK_FALSE(lab.maker->could_not_join());
     CHECK(lab.maker->take(AF_INET).error().code() == Errc::host_unsupported);
 }
 

@@ -83,9 +83,9 @@ TEST_CASE("user namespace: what is missing is told, and the process stays where 
     const auto none = isolation::enter_user_namespace({}, {folder / "none", "/bin/false", "/bin/false"});
     REQUIRE_FALSE(none.has_value());
     CHECK(none.error().code() == base::Errc::host_unsupported);
-    CHECK(none.error().detail().find("uidmap") != std::string::npos);
+    CHECK(none.error().detail().ends_with(isolation::root_fix_line("apt-get install uidmap")));
     CHECK(refusal(folder, "").find("/etc/subuid") != std::string::npos);
-    CHECK(refusal(folder, "0: user 100000 4096").find("/etc/subuid") != std::string::npos);
+    CHECK(refusal(folder, "0: user 100000 4096").find("/etc/subuid\nFIX: ") != std::string::npos);
     CHECK(refusal(folder, "0: user x y").find("/etc/subuid") != std::string::npos);
     CHECK(refusal(folder, "0: user 100000 65536").find("/bin/false failed") != std::string::npos);
     // Ids that workspaces have already are wanted, and no others.
