@@ -204,7 +204,7 @@ export class FilesPanel {
         await this.#attempt(async () => {
             const link = h('a');
             link.href = await this.#files.link(path, this.#tree.isFolder(path));
-            link.download = path === '' ? 'workspace.tar' : '';
+            link.download = path === '' ? 'workspace.zip' : '';
             link.click();
         });
     }
