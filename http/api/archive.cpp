@@ -1,4 +1,5 @@
-// Routes of archives: the workspace, or a part of it, as tar, tar.gz or zip, out and in. The guest does all of it.
+// Routes of archives: the workspace, or a part of it, as tar, tar.gz or zip, out and in. The guest does all
+// of it.
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_writer.hpp"
@@ -98,8 +99,9 @@ Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
     Response response;
     response.content_type = format.media_type;
     forbid_scripts(response);
-    response.headers.emplace_back("Content-Disposition",
-                                  content_disposition("attachment", archive_name(base::shown_path(path), format)));
+    response.headers.emplace_back(
+        "Content-Disposition",
+        content_disposition("attachment", archive_name(base::shown_path(path), format)));
     if (std::string names = left_out_names(*reply); !names.empty())
         response.headers.emplace_back("Atoll-Left-Out", std::move(names));
     response.source = std::move(*call);
@@ -155,26 +157,28 @@ std::vector<Route> archive_routes(Api& api) {
         bind_handler(api, async_get_archive)};
     get.auth = Auth::token_or_key;
     get.token_scope = Scope::files;
-    get.query = {path,
-                 {"format", R"({"enum":["tar","tar.gz","zip"],"default":"tar"})", "The format of the archive."},
-                 k_all_parameter,
-                 k_token_parameter};
+    get.query = {
+        path,
+        {"format", R"({"enum":["tar","tar.gz","zip"],"default":"tar"})", "The format of the archive."},
+        k_all_parameter,
+        k_token_parameter};
     for (const ArchiveFormat& format : k_archive_formats)
         get.responses.push_back({200, "The archive.", "", format.media_type});
     get.errors = file_errors({Errc::not_a_file, Errc::file_changed});
     routes.push_back(std::move(get));
 
-    Route put{
-        Method::put, "/v1/sandboxes/{id}/archive", "putArchive",
-        "Unpacks a tar, tar.gz or zip into the workspace or a directory of it, which is made. An entry that leads "
-        "out, or is no file, directory or link, ends it; what was unpacked before stays.",
-        bind_handler(api, async_put_archive)};
+    Route put{Method::put, "/v1/sandboxes/{id}/archive", "putArchive",
+              "Unpacks a tar, tar.gz or zip into the workspace or a directory of it, which is made. An entry "
+              "that leads "
+              "out, or is no file, directory or link, ends it; what was unpacked before stays.",
+              bind_handler(api, async_put_archive)};
     put.body = BodyKind::stream;
-    put.query = {path,
-                 {"format", R"({"enum":["tar","tar.gz","zip"]})",
-                  "The format of the body. Without it the Content-Type `application/zip` or `application/gzip` "
-                  "tells it, or else the first bytes."},
-                 k_named_parameter};
+    put.query = {
+        path,
+        {"format", R"({"enum":["tar","tar.gz","zip"]})",
+         "The format of the body. Without it the Content-Type `application/zip` or `application/gzip` "
+         "tells it, or else the first bytes."},
+        k_named_parameter};
     put.responses = {{200, "All of it is unpacked.", "Unpacked"},
                      {200, "Progress, then the numbers.", "FileStream", k_event_stream_type}};
     put.errors = file_errors({Errc::invalid_archive, Errc::is_directory, Errc::already_exists,

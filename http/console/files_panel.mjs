@@ -278,6 +278,6 @@ export class FilesPanel {
         const { selected } = this.#tree;
         fileRename.disabled = fileDelete.disabled = selected === null;
         const what = selected === null ? 'Download all' : 'Download';
-        fileDownload.textContent = this.#tree.isFolder(selected ?? '') && selected !== null ? 'Download (tar)' : what;
+        fileDownload.textContent = this.#tree.isFolder(selected ?? '') && selected !== null ? 'Download (zip)' : what;
     }
 }

@@ -8,8 +8,8 @@
 using namespace atl;
 using fuzz::require;
 using guest::ArchiveEntry;
-using guest::TarReader;
 using guest::EntryType;
+using guest::TarReader;
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Archives as `pack` and `unpack` know them, whatever their format (tar.hpp, gzip_tar.hpp, zip_writer.hpp,
-// zip_reader.hpp). Written by hand over zlib, which does what is hard: libarchive, linked statically, would be
-// larger than the whole guest and waits for its input, and minizip goes back in what it has written.
+// zip_reader.hpp). Written by hand over zlib, which does what is hard: libarchive, linked statically, would
+// be larger than the whole guest and waits for its input, and minizip goes back in what it has written.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class ArchiveReader {
     enum class Found : std::uint8_t { need_more, entry, bytes, end, refused };
 
     virtual ~ArchiveReader() = default;
-    /// Takes the next thing from the front of `from`. need_more and end: all of it was taken. A step is short,
-    /// so that its caller can give way between two of them.
+    /// Takes the next thing from the front of `from`. need_more and end: all of it was taken. A step is
+    /// short, so that its caller can give way between two of them.
     virtual Found next(std::string_view& from) = 0;
     /// True if the archive may end here.
     virtual bool is_complete() const noexcept = 0;

@@ -52,7 +52,8 @@ void Deflater::finish(std::string& out) {
     deflateReset(&stream_);
 }
 
-Inflater::Inflater(DeflateForm form) : buffer_(std::make_unique_for_overwrite<char[]>(k_deflate_piece_bytes)) {
+Inflater::Inflater(DeflateForm form)
+    : buffer_(std::make_unique_for_overwrite<char[]>(k_deflate_piece_bytes)) {
     if (inflateInit2(&stream_, bits_of(form)) != Z_OK)
         throw std::bad_alloc();
 }

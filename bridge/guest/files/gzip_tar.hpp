@@ -1,5 +1,5 @@
-// tar.gz: tar (tar.hpp) as one stream of gzip. Read are also several streams behind each other, as gzip(1) reads
-// them, and zeros behind the last one, as tapes have them. Pure.
+// tar.gz: tar (tar.hpp) as one stream of gzip. Read are also several streams behind each other, as gzip(1)
+// reads them, and zeros behind the last one, as tapes have them. Pure.
 #pragma once
 
 #include "bridge/guest/files/deflate.hpp"

@@ -59,7 +59,9 @@ struct Packing {
         return true;
     }
     /// True if others are to have their turn. A compressed text is short for the work in it.
-    bool is_due() const noexcept { return text.size() >= k_packed_piece_bytes || read >= k_packed_piece_bytes; }
+    bool is_due() const noexcept {
+        return text.size() >= k_packed_piece_bytes || read >= k_packed_piece_bytes;
+    }
 
     /// Leaves out a file that cannot be opened. False: the guest lacks descriptors or memory, so the archive
     /// breaks off.

@@ -95,8 +95,15 @@ char type_of(EntryType type) {
 /// The reason to refuse an archive whose first block is no header of a tar.
 std::string what_else(std::string_view block) {
     static constexpr std::pair<std::string_view, std::string_view> k_formats[] = {
-        {"PK\x03\x04", "zip"}, {"\x1f\x8b", "gzip"}, {"BZh", "bzip2"}, {"\xfd" "7zXZ", "xz"},
-        {"\x28\xb5\x2f\xfd", "zstd"}, {"7z\xbc\xaf\x27\x1c", "7z"}, {"Rar!", "rar"},
+        {"PK\x03\x04", "zip"},
+        {"\x1f\x8b", "gzip"},
+        {"BZh", "bzip2"},
+        {"\xfd"
+         "7zXZ",
+         "xz"},
+        {"\x28\xb5\x2f\xfd", "zstd"},
+        {"7z\xbc\xaf\x27\x1c", "7z"},
+        {"Rar!", "rar"},
     };
     for (const auto& [start, name] : k_formats) {
         if (block.starts_with(start))

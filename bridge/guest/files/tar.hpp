@@ -1,5 +1,5 @@
-// The tar format (POSIX pax, of which ustar is a part; GNU's long names are read, too): archives made and taken
-// apart. Pure: no I/O, no memory beyond one header's.
+// The tar format (POSIX pax, of which ustar is a part; GNU's long names are read, too): archives made and
+// taken apart. Pure: no I/O, no memory beyond one header's.
 #pragma once
 
 #include <array>

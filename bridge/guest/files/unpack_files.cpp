@@ -1,7 +1,8 @@
-// unpack: the entries of an archive, which is the call's input, into a directory. A tar is unpacked as it comes.
-// A zip, whose directory is at its end, is kept in an unnamed file of the workspace first. Each file appears complete, each directory open to its owner until all is in it: its own mode and time come at the end. An
-// entry that leads out, or that is no file, directory or link, ends it; what was unpacked before stays. The
-// directory is made with the first entry.
+// unpack: the entries of an archive, which is the call's input, into a directory. A tar is unpacked as it
+// comes. A zip, whose directory is at its end, is kept in an unnamed file of the workspace first. Each file
+// appears complete, each directory open to its owner until all is in it: its own mode and time come at the
+// end. An entry that leads out, or that is no file, directory or link, ends it; what was unpacked before
+// stays. The directory is made with the first entry.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -31,7 +31,8 @@ inline constexpr std::uint16_t k_deflated = 8;
 inline constexpr std::uint16_t k_encrypted_flags = 1 | 1 << 6 | 1 << 13;
 inline constexpr std::uint16_t k_descriptor_flag = 1 << 3;
 inline constexpr std::uint16_t k_utf8_flag = 1 << 11;
-// Extra fields: 4.5.3, and Info-ZIP's "extended timestamp", whose flags say that it has the time of the content.
+// Extra fields: 4.5.3, and Info-ZIP's "extended timestamp", whose flags say that it has the time of the
+// content.
 inline constexpr std::uint16_t k_extra64 = 0x0001;
 inline constexpr std::uint16_t k_extra_time = 0x5455;
 inline constexpr std::uint8_t k_has_mtime = 1;

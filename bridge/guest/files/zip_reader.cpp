@@ -103,7 +103,8 @@ bool ZipReader::find_directory() {
     while (at > 0 && !is_end(at - 1))
         --at;
     if (at == 0)
-        return refuse("this is no zip archive, or it ends in the middle, or something else stands behind its end");
+        return refuse(
+            "this is no zip archive, or it ends in the middle, or something else stands behind its end");
     --at;
     std::uint64_t disks = number(tail, at + 4, 4);
     entries_ = number(tail, at + 10, 2);
@@ -284,7 +285,8 @@ bool ZipReader::read_piece() {
         const Inflater::Found found = inflater_.next(packed_);
         bytes_ = inflater_.bytes();
         // Nothing at all is given where the bytes end before their stream.
-        const bool breaks_off = found == Inflater::Found::bytes && bytes_.empty() && packed_.empty() && is_last;
+        const bool breaks_off =
+            found == Inflater::Found::bytes && bytes_.empty() && packed_.empty() && is_last;
         if (found == Inflater::Found::refused || breaks_off)
             return refuse_entry("its compressed bytes are damaged");
         is_last = found == Inflater::Found::end;

@@ -1,5 +1,5 @@
-// Zip archives read by the directory at their end, which alone has modes, links and sizes: the archive is a file
-// that is complete. What it says of an entry there and at the entry must agree. Pure but for that file.
+// Zip archives read by the directory at their end, which alone has modes, links and sizes: the archive is a
+// file that is complete. What it says of an entry there and at the entry must agree. Pure but for that file.
 #pragma once
 
 #include <string>

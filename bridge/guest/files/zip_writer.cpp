@@ -17,7 +17,7 @@ constexpr std::uint64_t k_version64 = 45;
 
 /// Date and time of MS-DOS (4.4.6) in UTC: the date in the upper half.
 std::uint32_t dos_time(std::int64_t seconds) {
-    constexpr std::uint32_t k_first = 1U << 21 | 1U << 16;                           // 1980-01-01
+    constexpr std::uint32_t k_first = 1U << 21 | 1U << 16;                          // 1980-01-01
     constexpr std::uint32_t k_last = 127U << 25 | 12U << 21 | 31U << 16 | 0xbf7dU;  // 2107-12-31 23:59:58
     const time_t time = seconds;
     tm parts{};
@@ -50,8 +50,8 @@ void put_time(std::string& extra, std::int64_t mtime) {
 
 /// What the headers at an entry and at the end have in common, from the version on.
 void ZipWriter::put_common(std::string& out, Sizes sizes, std::string_view extra) const {
-    const std::uint16_t flags = static_cast<std::uint16_t>((is_deflated_ ? zip::k_descriptor_flag : 0) |
-                                                           (base::is_utf8(entry_.path) ? zip::k_utf8_flag : 0));
+    const std::uint16_t flags = static_cast<std::uint16_t>(
+        (is_deflated_ ? zip::k_descriptor_flag : 0) | (base::is_utf8(entry_.path) ? zip::k_utf8_flag : 0));
     zip::put(out, is_large_ ? k_version64 : k_version, 2);
     zip::put(out, flags, 2);
     zip::put(out, is_deflated_ ? zip::k_deflated : zip::k_stored, 2);

@@ -1,6 +1,6 @@
-// Zip archives made in one pass: files are deflated and followed by their sizes (data descriptors), what is too
-// great for 32 bits is zip64. Modes, links and times are as Unix programs write them, names UTF-8 where they are
-// that. Memory: what the archive's end tells of each entry, 32 MiB at most.
+// Zip archives made in one pass: files are deflated and followed by their sizes (data descriptors), what is
+// too great for 32 bits is zip64. Modes, links and times are as Unix programs write them, names UTF-8 where
+// they are that. Memory: what the archive's end tells of each entry, 32 MiB at most.
 #pragma once
 
 #include "bridge/guest/files/archive.hpp"

@@ -12,8 +12,8 @@ namespace atl::test::tar_test {
 namespace {
 
 using guest::ArchiveEntry;
-using guest::TarReader;
 using guest::EntryType;
+using guest::TarReader;
 
 ArchiveEntry entry_of(EntryType type, std::string path, std::string target = "", std::uint64_t size = 0) {
     ArchiveEntry entry;
