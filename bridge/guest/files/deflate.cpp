@@ -23,7 +23,7 @@ void take(z_stream& stream, std::string_view bytes) {
 }  // namespace
 
 std::uint32_t crc_of(std::uint32_t crc, std::string_view bytes) {
-    // Of a null pointer it would tell the CRC of nothing.
+    // For a null pointer zlib gives the CRC of nothing.
     return bytes.empty() ? crc
                          : static_cast<std::uint32_t>(crc32(crc, reinterpret_cast<const Bytef*>(bytes.data()),
                                                             static_cast<uInt>(bytes.size())));

@@ -47,7 +47,7 @@ class Inflater {
     /// Takes the front of `from`. Found::bytes without any: all was taken, and more is needed. At the end the
     /// checksum of gzip was checked, and `from` holds what stands behind the stream.
     Found next(std::string_view& from);
-    /// What the last step gave, at the end too.
+    /// The bytes that the last step gave, at the end too.
     std::string_view bytes() const noexcept { return bytes_; }
     /// Begins a new stream.
     void restart() { inflateReset(&stream_); }

@@ -50,7 +50,7 @@ ArchiveReader::Found GzipTarReader::next(std::string_view& from) {
     tar_ = inflater_.bytes();
     if (tar_.empty() && !has_ended_)
         return Found::need_more;
-    // What was decompressed is looked at in the next step.
+    // The next step looks at the bytes.
     bytes_ = {};
     return Found::bytes;
 }

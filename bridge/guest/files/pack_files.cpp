@@ -51,7 +51,7 @@ struct Packing {
             failed = {"the archive: more entries than a zip can have here: take tar or tar.gz", {}};
         return failed.is_good();
     }
-    /// Of what has no bytes.
+    /// Adds an entry that has no bytes.
     bool add(const ArchiveEntry& entry) {
         if (!begin(entry))
             return false;

@@ -341,7 +341,7 @@ Task<CallEnd> unpack_zip(Call& call, Unpacking& to, int folder, std::string_view
 /// The format of what begins so.
 std::string_view format_of(std::string_view start) {
     constexpr std::string_view k_zip_start = "PK";
-    // Of an entry, or of the end where there is none.
+    // An entry, or the end where there is none.
     const std::string_view record = start.substr(2, 2);
     if (start.starts_with(k_zip_start) && (record == "\x03\x04" || record == "\x05\x06"))
         return "zip";

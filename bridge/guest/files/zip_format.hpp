@@ -1,4 +1,4 @@
-// What writer and reader of zip archives share of the format (PKWARE's APPNOTE.TXT; sections are its own).
+// The numbers of the zip format that its writer and its reader share (PKWARE's APPNOTE.TXT; sections are its own).
 #pragma once
 
 #include <cstddef>

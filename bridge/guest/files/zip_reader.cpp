@@ -77,7 +77,7 @@ ArchiveReader::Found ZipReader::next(std::string_view& from) {
     if (state_ == State::content)
         return read_piece() ? Found::bytes : Found::refused;
     if (state_ == State::header && at_ == end_) {
-        // Of more than 65,535 entries some programs tell the lower bits alone.
+        // Some programs tell only the lower bits of more than 65,535 entries.
         if ((entries_ & zip::k_elsewhere16) != 0) {
             refuse(k_malformed);
             return Found::refused;

@@ -43,7 +43,7 @@ class ZipReader final : public ArchiveReader {
     std::uint64_t end_ = 0;      // of the directory
     std::uint64_t shift_ = 0;    // what stands before the archive, as a program that unpacks it
     std::uint64_t claimed_ = 0;  // bytes that entries lie in
-    // Of the present entry.
+    // The present entry.
     std::uint64_t content_ = 0;  // position of what is not read yet
     std::uint64_t left_ = 0;
     std::uint64_t told_size_ = 0;

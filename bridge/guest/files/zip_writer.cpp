@@ -10,7 +10,7 @@ namespace atl::guest {
 namespace {
 
 constexpr std::size_t k_most_zip_directory_bytes = 32UL * 1024 * 1024;
-// What cannot be compressed becomes longer: by less than a thousandth (zlib's technical details).
+// Bytes that cannot be compressed become longer: by less than a thousandth (zlib's technical details).
 constexpr std::uint64_t k_least_large_bytes = 0xf0000000;
 constexpr std::uint64_t k_version = 20;
 constexpr std::uint64_t k_version64 = 45;
@@ -48,7 +48,7 @@ void put_time(std::string& extra, std::int64_t mtime) {
 
 }  // namespace
 
-/// What the headers at an entry and at the end have in common, from the version on.
+/// The part that the headers at an entry and at the end have in common, from the version on.
 void ZipWriter::put_common(std::string& out, Sizes sizes, std::string_view extra) const {
     const std::uint16_t flags = static_cast<std::uint16_t>(
         (is_deflated_ ? zip::k_descriptor_flag : 0) | (base::is_utf8(entry_.path) ? zip::k_utf8_flag : 0));

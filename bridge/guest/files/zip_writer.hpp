@@ -28,7 +28,7 @@ class ZipWriter final : public ArchiveWriter {
     std::string directory_;      // the end of the archive
     std::uint64_t written_ = 0;  // bytes of the archive
     std::uint64_t entries_ = 0;
-    // Of the present entry.
+    // The present entry.
     ArchiveEntry entry_;
     std::uint64_t at_ = 0;
     std::uint64_t size_ = 0;
