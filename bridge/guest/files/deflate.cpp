@@ -15,7 +15,7 @@ int bits_of(DeflateForm form) {
     return form == DeflateForm::gzip ? k_window_bits + k_gzip_bits : -k_window_bits;
 }
 
-void take(z_stream& stream, std::string_view bytes) {
+void give_input(z_stream& stream, std::string_view bytes) {
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
     stream.avail_in = static_cast<uInt>(bytes.size());
 }
@@ -37,7 +37,7 @@ Deflater::Deflater(DeflateForm form) {
 
 void Deflater::run(std::string& out, std::string_view bytes, int flush) {
     char buffer[16UL * 1024];
-    take(stream_, bytes);
+    give_input(stream_, bytes);
     // It has given all that it can where it leaves room.
     do {
         stream_.next_out = reinterpret_cast<Bytef*>(buffer);
@@ -59,7 +59,7 @@ Inflater::Inflater(DeflateForm form)
 }
 
 Inflater::Found Inflater::next(std::string_view& from) {
-    take(stream_, from);
+    give_input(stream_, from);
     stream_.next_out = reinterpret_cast<Bytef*>(buffer_.get());
     stream_.avail_out = k_deflate_piece_bytes;
     const int result = inflate(&stream_, Z_NO_FLUSH);

@@ -16,8 +16,6 @@
 namespace atl::guest {
 namespace {
 
-using zip::number;
-
 constexpr std::size_t k_zip_piece_bytes = 16UL * 1024;
 constexpr std::size_t k_most_comment_bytes = 0xffff;
 constexpr std::size_t k_most_packed_target_bytes = 2UL * PATH_MAX;
@@ -96,8 +94,8 @@ bool ZipReader::find_directory() {
         return false;
     std::size_t at = size + 1 - std::min(size + 1, zip::k_end_bytes);
     const auto is_end = [&tail](std::size_t from) {
-        return number(tail, from, 4) == zip::k_end &&
-               from + zip::k_end_bytes + number(tail, from + 20, 2) == tail.size();
+        return zip::number(tail, from, 4) == zip::k_end &&
+               from + zip::k_end_bytes + zip::number(tail, from + 20, 2) == tail.size();
     };
     // `at` is behind the place that is looked at, 0: there is none.
     while (at > 0 && !is_end(at - 1))
@@ -106,10 +104,10 @@ bool ZipReader::find_directory() {
         return refuse(
             "this is no zip archive, or it ends in the middle, or something else stands behind its end");
     --at;
-    std::uint64_t disks = number(tail, at + 4, 4);
-    entries_ = number(tail, at + 10, 2);
-    std::uint64_t directory_size = number(tail, at + 12, 4);
-    std::uint64_t directory_at = number(tail, at + 16, 4);
+    std::uint64_t disks = zip::number(tail, at + 4, 4);
+    entries_ = zip::number(tail, at + 10, 2);
+    std::uint64_t directory_size = zip::number(tail, at + 12, 4);
+    std::uint64_t directory_at = zip::number(tail, at + 16, 4);
     end_ = size_ - size + at;
     constexpr std::size_t k_both = zip::k_end64_bytes + zip::k_locator64_bytes;
     const bool is_64 = entries_ == zip::k_elsewhere16 || directory_size == zip::k_elsewhere32 ||
@@ -118,12 +116,13 @@ bool ZipReader::find_directory() {
         std::string both;
         if (!read_at(end_ - k_both, k_both, both))
             return false;
-        if (number(both, 0, 4) == zip::k_end64 && number(both, zip::k_end64_bytes, 4) == zip::k_locator64) {
+        if (zip::number(both, 0, 4) == zip::k_end64 &&
+            zip::number(both, zip::k_end64_bytes, 4) == zip::k_locator64) {
             end_ -= k_both;
-            disks = number(both, 16, 8);
-            entries_ = number(both, 32, 8);
-            directory_size = number(both, 40, 8);
-            directory_at = number(both, 48, 8);
+            disks = zip::number(both, 16, 8);
+            entries_ = zip::number(both, 32, 8);
+            directory_size = zip::number(both, 40, 8);
+            directory_at = zip::number(both, 48, 8);
         }
     }
     if (disks != 0)
@@ -142,10 +141,10 @@ bool ZipReader::read_header() {
         return refuse(k_malformed);
     if (!read_at(at_, zip::k_central_bytes, head))
         return false;
-    const std::size_t name_size = number(head, 28, 2);
-    const std::size_t extra_size = number(head, 30, 2);
-    const std::size_t size = zip::k_central_bytes + name_size + extra_size + number(head, 32, 2);
-    if (number(head, 0, 4) != zip::k_central || size > end_ - at_)
+    const std::size_t name_size = zip::number(head, 28, 2);
+    const std::size_t extra_size = zip::number(head, 30, 2);
+    const std::size_t size = zip::k_central_bytes + name_size + extra_size + zip::number(head, 32, 2);
+    if (zip::number(head, 0, 4) != zip::k_central || size > end_ - at_)
         return refuse(k_malformed);
     std::string rest;
     if (!read_at(at_ + zip::k_central_bytes, name_size + extra_size, rest))
@@ -154,20 +153,20 @@ bool ZipReader::read_header() {
     --entries_;
     entry_ = {};
     entry_.path = rest.substr(0, name_size);
-    entry_.mtime = seconds_of(number(head, 12, 4));
-    method_ = number(head, 10, 2);
-    told_crc_ = static_cast<std::uint32_t>(number(head, 16, 4));
-    left_ = number(head, 20, 4);
-    told_size_ = number(head, 24, 4);
-    std::uint64_t at = number(head, 42, 4);
+    entry_.mtime = seconds_of(zip::number(head, 12, 4));
+    method_ = zip::number(head, 10, 2);
+    told_crc_ = static_cast<std::uint32_t>(zip::number(head, 16, 4));
+    left_ = zip::number(head, 20, 4);
+    told_size_ = zip::number(head, 24, 4);
+    std::uint64_t at = zip::number(head, 42, 4);
     read_extra(std::string_view(rest).substr(name_size), at);
-    set_type(number(head, 5, 1), number(head, 38, 4));
+    set_type(zip::number(head, 5, 1), zip::number(head, 38, 4));
     if (!find_content(at))
         return false;
     // A directory has no bytes, whatever it says; other things are refused by whoever gets them.
     if (entry_.type == EntryType::directory || entry_.type == EntryType::other)
         return true;
-    if (!check_method(number(head, 8, 2)))
+    if (!check_method(zip::number(head, 8, 2)))
         return false;
     state_ = State::content;
     if (entry_.type == EntryType::symlink)
@@ -190,19 +189,19 @@ bool ZipReader::check_method(std::uint64_t flags) {
 /// Takes from the extra fields what is of use. One that is cut off ends them: some programs fill up so.
 void ZipReader::read_extra(std::string_view extra, std::uint64_t& at) {
     while (extra.size() >= 4) {
-        const std::uint64_t kind = number(extra, 0, 2);
-        const std::size_t size = number(extra, 2, 2);
+        const std::uint64_t kind = zip::number(extra, 0, 2);
+        const std::size_t size = zip::number(extra, 2, 2);
         extra.remove_prefix(4);
         std::string_view field = extra.substr(0, size);
         extra.remove_prefix(std::min(size, extra.size()));
         if (kind == zip::k_extra_time && field.size() >= 5 && (field[0] & zip::k_has_mtime) != 0)
-            entry_.mtime = static_cast<std::int32_t>(number(field, 1, 4));
+            entry_.mtime = static_cast<std::int32_t>(zip::number(field, 1, 4));
         if (kind != zip::k_extra64)
             continue;
         for (std::uint64_t* const value : {&told_size_, &left_, &at}) {
             if (*value != zip::k_elsewhere32 || field.size() < 8)
                 continue;
-            *value = number(field, 0, 8);
+            *value = zip::number(field, 0, 8);
             field.remove_prefix(8);
         }
     }
@@ -233,9 +232,9 @@ bool ZipReader::find_content(std::uint64_t at) {
     at += shift_;
     if (!read_at(at, zip::k_local_bytes, head))
         return false;
-    const std::size_t name_size = number(head, 26, 2);
-    const std::uint64_t header_size = zip::k_local_bytes + name_size + number(head, 28, 2);
-    if (number(head, 0, 4) != zip::k_local || header_size > directory_ - at ||
+    const std::size_t name_size = zip::number(head, 26, 2);
+    const std::uint64_t header_size = zip::k_local_bytes + name_size + zip::number(head, 28, 2);
+    if (zip::number(head, 0, 4) != zip::k_local || header_size > directory_ - at ||
         left_ > directory_ - at - header_size)
         return refuse_entry("it lies outside the archive");
     std::string name;
