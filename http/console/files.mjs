@@ -95,14 +95,14 @@ export class Files {
         return this.#api.fetch('DELETE', this.#path(path, isFolder ? '?recursive=1' : ''));
     }
 
-    /** An address that downloads the file, or the folder as tar: for a link, which sends no key. */
+    /** An address that downloads the file, or the folder as zip: for a link, which sends no key. */
     async link(path, isFolder, all = false) {
         const body = { scope: 'files', ttlSeconds: LINK_SECONDS };
         const { token } = await this.#api.json('POST', `${this.#base}/tokens`, { body });
         const query = `token=${encodeURIComponent(token)}`;
         if (!isFolder) return this.#path(path, `?${query}`);
         const folder = path === '' ? '' : `path=${path}&`;
-        return `${this.#base}/archive?${folder}${all ? 'all=1&' : ''}${query}`;
+        return `${this.#base}/archive?${folder}format=zip&${all ? 'all=1&' : ''}${query}`;
     }
 
     /** The stream of changes: a Response of Server-Sent Events. `all` as of list(). */

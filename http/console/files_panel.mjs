@@ -234,7 +234,7 @@ export class FilesPanel {
         await this.#attempt(async () => {
             const link = h('a');
             link.href = await this.#files.link(path, this.#tree.isFolder(path), this.#showsAll);
-            link.download = path === '' ? 'workspace.tar' : '';
+            link.download = path === '' ? 'workspace.zip' : '';
             link.click();
         });
     }
@@ -308,6 +308,6 @@ export class FilesPanel {
         const { selected } = this.#tree;
         fileRename.disabled = fileDelete.disabled = selected === null;
         const what = selected === null ? 'Download all' : 'Download';
-        fileDownload.textContent = this.#tree.isFolder(selected ?? '') && selected !== null ? 'Download (tar)' : what;
+        fileDownload.textContent = this.#tree.isFolder(selected ?? '') && selected !== null ? 'Download (zip)' : what;
     }
 }

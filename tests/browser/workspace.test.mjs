@@ -261,7 +261,7 @@ test('files are made, renamed, removed and downloaded by the keyboard alone', as
     const downloading = page.waitForEvent('download');
     await press('#file-download');
     const download = await downloading;
-    assert.match(download.suggestedFilename(), /\.tar$/);
+    assert.match(download.suggestedFilename(), /\.zip$/);
     const chunks = [];
     for await (const chunk of await download.createReadStream()) chunks.push(chunk);
     assert.ok(Buffer.concat(chunks).includes('other.txt'));

@@ -146,7 +146,9 @@ test('files are listed over all pages, described, made, moved, copied, removed, 
         assert.deepEqual(await files.unpack('tar'), { unpacked: 'tar' });
         await files.archive({ path: entries[1] });
         await files.archive({ path: '50%20off' });
-        assert.deepEqual(requests.slice(-2).map(({ target }) => target), [`${ROOT}/archive?path=bad%FF`, `${ROOT}/archive?path=50%2520off`]);
+        await files.archive({ path: 'd', format: 'zip' });
+        await files.unpack('PK', { path: 'd', format: 'zip' });
+        assert.deepEqual(requests.slice(-4).map(({ target }) => target), ['path=bad%FF', 'path=50%2520off', 'path=d&format=zip', 'path=d&format=zip'].map((query) => `${ROOT}/archive?${query}`));
     });
 });
 

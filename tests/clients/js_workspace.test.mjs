@@ -87,6 +87,11 @@ test('a part of the workspace is packed, and unpacked elsewhere', async () => {
     assert.equal(unpacked.bytes, 3);
     assert.deepEqual([await files.readText('copy/a/f'), (await files.stat('copy/a/f')).mode], ['one', '0755']);
     assert.deepEqual(pathsOf(await all(files.list('copy', { depth: 3 }))), ['copy/a', 'copy/a/f']);
+    for (const format of ['tar.gz', 'zip']) {
+        assert.equal((await files.unpack(await files.archive({ path: 'src', format }), { path: format })).bytes, 3);
+        assert.deepEqual([await files.readText(`${format}/a/f`), (await files.stat(`${format}/a/f`)).mode], ['one', '0755']);
+    }
+    assert.equal(await codeOf(files.archive({ format: 'rar' })), 'invalid_field');
     assert.equal(await codeOf(files.unpack('no tar'.repeat(200))), 'invalid_archive');
 });
 

@@ -7,9 +7,9 @@
 
 using namespace atl;
 using fuzz::require;
-using guest::TarEntry;
+using guest::ArchiveEntry;
+using guest::EntryType;
 using guest::TarReader;
-using guest::TarType;
 
 namespace {
 
@@ -38,11 +38,11 @@ Seen read(std::string_view archive, std::uint8_t seed) {
             if (found == TarReader::Found::bytes) {
                 seen.all += reader.bytes();
             } else if (found == TarReader::Found::entry) {
-                const TarEntry& entry = reader.entry();
+                const ArchiveEntry& entry = reader.entry();
                 ++seen.entries;
                 require(entry.path.size() <= 32 * 1024 && entry.target.size() <= 32 * 1024,
                         "names are bounded");
-                require(entry.size == 0 || entry.type == TarType::file || entry.type == TarType::other,
+                require(entry.size == 0 || entry.type == EntryType::file || entry.type == EntryType::other,
                         "only files have bytes");
                 seen.all += '\n' + entry.path + '>' + entry.target + std::to_string(entry.size) + '=';
             }
@@ -69,8 +69,8 @@ std::string mended(std::string_view text) {
 }
 
 void write_and_read(std::string_view text, std::uint8_t seed) {
-    TarEntry entry;
-    entry.type = TarType::file;
+    ArchiveEntry entry;
+    entry.type = EntryType::file;
     entry.path = std::string(text.substr(0, text.size() / 2));
     std::erase(entry.path, '\0');
     entry.path = 'p' + entry.path + 'e';

@@ -38,6 +38,8 @@ struct FileVisitor : bridge::ObjectVisitor {
             request.if_match = std::move(value);
         else if (key == "ifNoneMatch")
             request.if_none_match = std::move(value);
+        else if (key == "format")
+            request.format = std::move(value);
         return true;
     }
     bool on_unsigned(const std::string& key, std::uint64_t value) {

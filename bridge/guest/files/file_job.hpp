@@ -30,10 +30,11 @@ struct FileRequest {
     std::uint64_t depth = 1;    // list: 1 is the directory's own entries
     std::uint64_t limit = 0;    // list: of entries, 0: none; watch: of directories, 0: no bound of its own
     std::string after;          // list: the path of the last entry of the page before
-    bool in_place = false;      // write
-    bool recursive = false;     // remove
-    bool overwrite = false;     // move, copy
-    bool all = true;            // list, pack: false leaves out the workspace's base::k_home_names
+    std::string format;      // pack: tar, tar.gz or zip; empty: tar. unpack: empty: as its first bytes tell
+    bool in_place = false;   // write
+    bool recursive = false;  // remove
+    bool overwrite = false;  // move, copy
+    bool all = true;         // list, pack: false leaves out the workspace's base::k_home_names
 };
 
 struct FileJob {

@@ -1,4 +1,4 @@
-// pack: a file or a directory with all that is in it, as a tar archive behind the reply. Links are links,
+// pack: a file or a directory with all that is in it, as an archive behind the reply. Links are links,
 // hard links files of their own. FIFOs, sockets, devices, what may not be read and what is too deep are left
 // out.
 #include <dirent.h>
@@ -7,14 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "bridge/guest/file_error.hpp"
 #include "bridge/guest/files/file_job.hpp"
 #include "bridge/guest/files/folder.hpp"
+#include "bridge/guest/files/gzip_tar.hpp"
 #include "bridge/guest/files/new_file.hpp"
-#include "bridge/guest/files/tar.hpp"
+#include "bridge/guest/files/zip_writer.hpp"
 #include "bridge/protocol.hpp"
 #include "core/plain/inner_paths.hpp"
 
@@ -38,8 +40,28 @@ struct PackLevel {
 /// An archive under way.
 struct Packing {
     Call& call;
-    std::string text{};  // headers not sent yet
+    std::unique_ptr<ArchiveWriter> archive;
+    std::string text{};    // of the archive, not sent yet
+    std::size_t read = 0;  // bytes of files, since others had their turn
     CallEnd failed{};
+
+    /// False: the archive breaks off.
+    bool begin(const ArchiveEntry& entry) {
+        if (!archive->begin(text, entry))
+            failed = {"the archive: more entries than a zip can have here: take tar or tar.gz", {}};
+        return failed.is_good();
+    }
+    /// Adds an entry that has no bytes.
+    bool add(const ArchiveEntry& entry) {
+        if (!begin(entry))
+            return false;
+        archive->end_entry(text);
+        return true;
+    }
+    /// True if others are to have their turn. A compressed text is short for the work in it.
+    bool is_due() const noexcept {
+        return text.size() >= k_packed_piece_bytes || read >= k_packed_piece_bytes;
+    }
 
     /// Leaves out a file that cannot be opened. False: the guest lacks descriptors or memory, so the archive
     /// breaks off.
@@ -51,8 +73,8 @@ struct Packing {
     }
 };
 
-TarEntry tar_entry(const std::string& path, const struct stat& about) {
-    TarEntry entry;
+ArchiveEntry archive_entry(const std::string& path, const struct stat& about) {
+    ArchiveEntry entry;
     entry.path = path;
     entry.mode = about.st_mode & k_packed_mode_bits;
     entry.mtime = about.st_mtim.tv_sec;
@@ -62,6 +84,7 @@ TarEntry tar_entry(const std::string& path, const struct stat& about) {
 Task<void> send_text(Packing& to) {
     to.call.output(to.text);
     to.text.clear();
+    to.read = 0;
     co_await to.call.turn();
     co_await to.call.room();
 }
@@ -76,25 +99,27 @@ Task<void> send_content(Packing& to, int fd, std::uint64_t size) {
         has_ended = got <= 0;
         const std::size_t added = has_ended ? wanted : static_cast<std::size_t>(got);
         if (has_ended)
-            to.text.append(added, '\0');
-        else
-            to.text.append(buffer.get(), added);
+            std::fill_n(buffer.get(), added, '\0');
+        to.archive->write(to.text, {buffer.get(), added});
         left -= added;
-        if (to.text.size() >= k_packed_piece_bytes) {
+        to.read += added;
+        if (to.is_due()) {
             auto sending = send_text(to);
             co_await sending;
         }
     }
-    append_tar_padding(to.text, size);
+    to.archive->end_entry(to.text);
 }
 
-Task<void> pack_regular(Packing& to, const std::string& path, int fd, const struct stat& about) {
-    TarEntry entry = tar_entry(path, about);
-    entry.type = TarType::file;
+Task<bool> pack_regular(Packing& to, const std::string& path, int fd, const struct stat& about) {
+    ArchiveEntry entry = archive_entry(path, about);
+    entry.type = EntryType::file;
     entry.size = static_cast<std::uint64_t>(about.st_size);
-    append_tar_header(to.text, entry);
+    if (!to.begin(entry))
+        co_return false;
     auto sending = send_content(to, fd, entry.size);
     co_await sending;
+    co_return true;
 }
 
 bool pack_link(Packing& to, const std::string& path, int looked_at, const struct stat& about) {
@@ -102,11 +127,10 @@ bool pack_link(Packing& to, const std::string& path, int looked_at, const struct
     const ssize_t size = readlinkat(looked_at, "", target, sizeof target);
     if (size < 0)
         return to.skip(path, errno);
-    TarEntry entry = tar_entry(path, about);
-    entry.type = TarType::symlink;
+    ArchiveEntry entry = archive_entry(path, about);
+    entry.type = EntryType::symlink;
     entry.target.assign(target, static_cast<std::size_t>(size));
-    append_tar_header(to.text, entry);
-    return true;
+    return to.add(entry);
 }
 
 bool enter_packed_folder(Packing& to, std::vector<PackLevel>& levels, const std::string& path, int looked_at,
@@ -116,11 +140,10 @@ bool enter_packed_folder(Packing& to, std::vector<PackLevel>& levels, const std:
     Folder folder = read_folder(Beneath::reopen(looked_at, O_RDONLY | O_DIRECTORY));
     if (!folder)
         return to.skip(path, errno);
-    TarEntry entry = tar_entry(path + '/', about);
-    entry.type = TarType::directory;
-    append_tar_header(to.text, entry);
+    ArchiveEntry entry = archive_entry(path + '/', about);
+    entry.type = EntryType::directory;
     levels.push_back({std::move(folder), path + '/'});
-    return true;
+    return to.add(entry);
 }
 
 /// What is open at `looked_at` (O_PATH).
@@ -139,8 +162,7 @@ Task<bool> pack_entry(Packing& to, std::vector<PackLevel>& levels, std::string p
     if (!fd || fstat(fd.get(), &about) != 0)
         co_return to.skip(path, errno);
     auto packing = pack_regular(to, path, fd.get(), about);
-    co_await packing;
-    co_return true;
+    co_return co_await packing;
 }
 
 Task<bool> pack_levels(Packing& to, std::vector<PackLevel> levels) {
@@ -168,12 +190,21 @@ Task<bool> pack_levels(Packing& to, std::vector<PackLevel> levels) {
         auto packing = pack_entry(to, levels, std::move(path), std::move(looked_at));
         if (!co_await packing)
             co_return false;
-        if (to.text.size() >= k_packed_piece_bytes) {
+        if (to.is_due()) {
             auto sending = send_text(to);
             co_await sending;
         }
     }
     co_return true;
+}
+
+/// Null: there is no such format.
+std::unique_ptr<ArchiveWriter> archive_writer(std::string_view format) {
+    if (format == "zip")
+        return std::make_unique<ZipWriter>();
+    if (format == "tar.gz")
+        return std::make_unique<GzipTarWriter>();
+    return format.empty() || format == "tar" ? std::make_unique<TarWriter>() : nullptr;
 }
 
 std::string last_packed_part(std::string_view path) {
@@ -199,7 +230,9 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
     struct stat about {};
     if (!start || fstat(start.get(), &about) != 0)
         co_return refuse_errno(path);
-    Packing to{call};
+    Packing to{call, archive_writer(job.request.format)};
+    if (!to.archive)
+        co_return CallEnd{"no such `format`", bridge::refusal::invalid};
     std::vector<PackLevel> levels;
     base::UniqueFd file;  // if that is all
     if (S_ISDIR(about.st_mode)) {
@@ -225,7 +258,7 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
     auto packing = pack_levels(to, std::move(levels));
     if (!co_await packing)
         co_return to.failed;
-    append_tar_end(to.text);
+    to.archive->finish(to.text);
     call.output(to.text);
     co_return CallEnd{};
 }

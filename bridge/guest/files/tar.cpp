@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace atl::guest {
 namespace {
@@ -52,7 +53,7 @@ unsigned checksum_of(std::string_view block) {
     return sum;
 }
 
-void append_block(std::string& out, const TarEntry& entry, char type, std::uint64_t size) {
+void append_block(std::string& out, const ArchiveEntry& entry, char type, std::uint64_t size) {
     Block block{};
     put_text(block, k_name, entry.path, k_name_bytes);
     put_octal(block, k_mode, 7, entry.mode & 07777);
@@ -78,17 +79,37 @@ void append_record(std::string& out, std::string_view key, std::string_view valu
     out.append(std::to_string(length)).append(" ").append(key).append("=").append(value).append("\n");
 }
 
-char type_of(TarType type) {
+char type_of(EntryType type) {
     switch (type) {
-        case TarType::directory:
+        case EntryType::directory:
             return '5';
-        case TarType::symlink:
+        case EntryType::symlink:
             return '2';
-        case TarType::hard_link:
+        case EntryType::hard_link:
             return '1';
         default:
             return '0';
     }
+}
+
+/// The reason to refuse an archive whose first block is no header of a tar.
+std::string what_else(std::string_view block) {
+    static constexpr std::pair<std::string_view, std::string_view> k_formats[] = {
+        {"PK\x03\x04", "zip"},
+        {"\x1f\x8b", "gzip"},
+        {"BZh", "bzip2"},
+        {"\xfd"
+         "7zXZ",
+         "xz"},
+        {"\x28\xb5\x2f\xfd", "zstd"},
+        {"7z\xbc\xaf\x27\x1c", "7z"},
+        {"Rar!", "rar"},
+    };
+    for (const auto& [start, name] : k_formats) {
+        if (block.starts_with(start))
+            return "this is " + std::string(name) + ", not tar (tar, tar.gz and zip can be unpacked)";
+    }
+    return "this is no tar archive";
 }
 
 /// The text up to its NUL.
@@ -106,7 +127,7 @@ void append_tar_end(std::string& out) {
     out.append(2 * k_tar_block_bytes, '\0');
 }
 
-void append_tar_header(std::string& out, const TarEntry& entry) {
+void append_tar_header(std::string& out, const ArchiveEntry& entry) {
     std::string records;
     if (entry.path.size() > k_name_bytes)
         append_record(records, "path", entry.path);
@@ -115,13 +136,19 @@ void append_tar_header(std::string& out, const TarEntry& entry) {
     if (entry.size > k_most_octal_size)
         append_record(records, "size", std::to_string(entry.size));
     if (!records.empty()) {
-        TarEntry extension;
+        ArchiveEntry extension;
         extension.path = "pax-header";
         append_block(out, extension, 'x', records.size());
         out += records;
         append_tar_padding(out, records.size());
     }
     append_block(out, entry, type_of(entry.type), entry.size);
+}
+
+bool TarWriter::begin(std::string& out, const ArchiveEntry& entry) {
+    size_ = entry.size;
+    append_tar_header(out, entry);
+    return true;
 }
 
 std::string_view TarReader::field(std::size_t at, std::size_t size) const {
@@ -168,7 +195,7 @@ bool TarReader::is_complete() const noexcept {
 
 TarReader::Found TarReader::next(std::string_view& from) {
     for (;;) {
-        if (refusal_ != nullptr)
+        if (!refusal_.empty())
             return Found::refused;
         switch (state_) {
             case State::header:
@@ -225,8 +252,7 @@ bool TarReader::read_header() {
     zero_blocks_ = 0;
     std::uint64_t size = 0;
     if (!has_checksum())
-        return refuse(block_.starts_with("\x1f\x8b") ? "it is compressed with gzip: send the tar itself"
-                                                     : "this is no tar archive");
+        return refuse(what_else(block_));
     if (!number(k_size, 12, size) || size > INT64_MAX)
         return refuse("an entry has no size");
     const char type = block_[k_type];
@@ -263,16 +289,16 @@ void TarReader::set_entry(char type) {
         entry_.target = std::move(long_target_);
     long_path_ = long_target_ = long_size_ = {};
     const bool is_file = type == '0' || type == '\0' || type == '7';
-    entry_.type = type == '5'   ? TarType::directory
-                  : type == '2' ? TarType::symlink
-                  : type == '1' ? TarType::hard_link
-                  : is_file     ? TarType::file
-                                : TarType::other;
+    entry_.type = type == '5'   ? EntryType::directory
+                  : type == '2' ? EntryType::symlink
+                  : type == '1' ? EntryType::hard_link
+                  : is_file     ? EntryType::file
+                                : EntryType::other;
     // As old archives have it.
     if (is_file && entry_.path.ends_with('/'))
-        entry_.type = TarType::directory;
+        entry_.type = EntryType::directory;
     // Links and directories have no bytes, whatever their header says.
-    if (entry_.type != TarType::file && entry_.type != TarType::other)
+    if (entry_.type != EntryType::file && entry_.type != EntryType::other)
         entry_.size = 0;
     left_ = entry_.size;
     padding_ = padding_of(entry_.size);

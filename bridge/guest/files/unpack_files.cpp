@@ -1,7 +1,8 @@
-// unpack: the entries of a tar archive, which is the call's input, into a directory. Each file appears
-// complete, each directory open to its owner until all is in it: its own mode and time come at the end. An
-// entry that leads out, or that is no file, directory or link, ends it; what was unpacked before stays. The
-// directory is made with the first entry.
+// unpack: the entries of an archive, which is the call's input, into a directory. A tar is unpacked as it
+// comes. A zip, whose directory is at its end, is kept in an unnamed file of the workspace first. Each file
+// appears complete, each directory open to its owner until all is in it: its own mode and time come at the
+// end. An entry that leads out, or that is no file, directory or link, ends it; what was unpacked before
+// stays. The directory is made with the first entry.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,12 +10,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "bridge/guest/file_error.hpp"
 #include "bridge/guest/files/file_job.hpp"
+#include "bridge/guest/files/gzip_tar.hpp"
 #include "bridge/guest/files/new_file.hpp"
-#include "bridge/guest/files/tar.hpp"
+#include "bridge/guest/files/zip_reader.hpp"
 #include "bridge/protocol.hpp"
 #include "core/plain/operation_limits.hpp"
 
@@ -26,6 +29,8 @@ using base::LastLink;
 
 constexpr mode_t k_owner_may_all = 0700;
 constexpr std::size_t k_unpacked_at_once = 50;
+// The first bytes of an archive that tell its format.
+constexpr std::size_t k_format_bytes = 4;
 // Memory for directories whose modes and times are still to come.
 constexpr std::size_t k_most_open_folder_bytes = 4UL * 1024 * 1024;
 
@@ -84,7 +89,7 @@ struct OpenFile {
     mode_t mode;
     std::int64_t mtime;
 
-    OpenFile(Beneath::Place in_place, const TarEntry& entry)
+    OpenFile(Beneath::Place in_place, const ArchiveEntry& entry)
         : place(std::move(in_place)), file(place.directory.get()), mode(entry.mode), mtime(entry.mtime) {}
 };
 
@@ -97,7 +102,7 @@ class Unpacking {
     }
 
     /// Each gives why it stops, or a good end.
-    CallEnd begin(const TarEntry& entry);
+    CallEnd begin(const ArchiveEntry& entry);
     CallEnd write(std::string_view bytes);
     CallEnd finish();
     /// True if the directories that are not complete take all the memory that they may.
@@ -116,9 +121,9 @@ class Unpacking {
     std::optional<Beneath::Place> make_place(const std::string& path) const {
         return job_.root.make_place(path);
     }
-    CallEnd make_folder(const TarEntry& entry, const std::string& path);
-    CallEnd make_link(const TarEntry& entry, const std::string& path) const;
-    CallEnd make_hard_link(const TarEntry& entry, const std::string& path) const;
+    CallEnd make_folder(const ArchiveEntry& entry, const std::string& path);
+    CallEnd make_link(const ArchiveEntry& entry, const std::string& path) const;
+    CallEnd make_hard_link(const ArchiveEntry& entry, const std::string& path) const;
 
     const FileJob& job_;
     std::string prefix_;
@@ -142,7 +147,7 @@ std::size_t bytes_of_folder(const std::string& path) {
     return path.size() + 2 * sizeof(OpenFolders::value_type);
 }
 
-CallEnd Unpacking::make_folder(const TarEntry& entry, const std::string& path) {
+CallEnd Unpacking::make_folder(const ArchiveEntry& entry, const std::string& path) {
     const std::optional<Beneath::Place> place = make_place(path);
     if (!place ||
         (mkdirat(place->directory.get(), place->name.c_str(), k_owner_may_all) != 0 && errno != EEXIST))
@@ -176,7 +181,7 @@ CallEnd Unpacking::close_folder(const std::string& path, const OpenFolder& folde
     return is_closed || errno == ENOENT || errno == ENOTDIR ? CallEnd{} : refuse_errno(path);
 }
 
-CallEnd Unpacking::make_link(const TarEntry& entry, const std::string& path) const {
+CallEnd Unpacking::make_link(const ArchiveEntry& entry, const std::string& path) const {
     // Wherever it leads: to store a link is not to follow it, and nothing here follows one out.
     if (entry.target.empty() || entry.target.find('\0') != std::string::npos)
         return refuse("a link without a target");
@@ -188,7 +193,7 @@ CallEnd Unpacking::make_link(const TarEntry& entry, const std::string& path) con
     return hidden.publish(place->name, Replace::yes) ? CallEnd{} : refuse_from_errno();
 }
 
-CallEnd Unpacking::make_hard_link(const TarEntry& entry, const std::string& path) const {
+CallEnd Unpacking::make_hard_link(const ArchiveEntry& entry, const std::string& path) const {
     if (!depth_of(entry.target) || has_parent_part(entry.target))
         return refuse("a link that leads outside the archive");
     const std::optional<Beneath::Place> from = job_.root.place(prefix_ + entry.target);
@@ -200,7 +205,7 @@ CallEnd Unpacking::make_hard_link(const TarEntry& entry, const std::string& path
     return hidden.publish(to->name, Replace::yes) ? CallEnd{} : refuse_from_errno();
 }
 
-CallEnd Unpacking::begin(const TarEntry& entry) {
+CallEnd Unpacking::begin(const ArchiveEntry& entry) {
     if (CallEnd end = finish(); !end.is_good())
         return end;
     name_ = entry.path;
@@ -209,7 +214,7 @@ CallEnd Unpacking::begin(const TarEntry& entry) {
     const std::optional<int> depth = depth_of(entry.path);
     if (!depth || has_parent_part(entry.path))
         return refuse("an entry outside the archive's own directory");
-    if (*depth == 0 && entry.type == TarType::directory)
+    if (*depth == 0 && entry.type == EntryType::directory)
         return {};  // "./"
     if (*depth == 0)
         return refuse("an entry without a name");
@@ -217,15 +222,15 @@ CallEnd Unpacking::begin(const TarEntry& entry) {
         return refuse_file(name_, "names of this form are the server's own", bridge::refusal::invalid_path);
     const std::string path = prefix_ + entry.path;
     switch (entry.type) {
-        case TarType::directory:
+        case EntryType::directory:
             return make_folder(entry, path);
-        case TarType::symlink:
+        case EntryType::symlink:
             return make_link(entry, path);
-        case TarType::hard_link:
+        case EntryType::hard_link:
             return make_hard_link(entry, path);
-        case TarType::other:
+        case EntryType::other:
             return refuse("neither a file nor a directory nor a link");
-        case TarType::file:
+        case EntryType::file:
             break;
     }
     std::optional<Beneath::Place> place = make_place(path);
@@ -269,35 +274,28 @@ Task<CallEnd> close_folders(Call& call, Unpacking& to, Unpacking::Which which) {
 }
 
 /// Takes in what is in one piece of input, giving way meanwhile.
-Task<CallEnd> take_entry(Call& call, Unpacking& to, TarReader& reader, std::string_view bytes) {
+Task<CallEnd> take_entries(Call& call, Unpacking& to, ArchiveReader& reader, std::string_view bytes) {
+    using Found = ArchiveReader::Found;
     std::string kept;  // the rest of the piece, which itself is not valid behind a wait
-    std::size_t entries = 0;
+    std::size_t steps = 0;
     for (;;) {
-        switch (reader.next(bytes)) {
-            case TarReader::Found::need_more:
-            case TarReader::Found::end:
-                co_return CallEnd{};
-            case TarReader::Found::refused:
-                co_return CallEnd{std::string("the archive: ") + reader.refusal(),
-                                  bridge::refusal::invalid_archive};
-            case TarReader::Found::entry:
-                if (CallEnd end = to.begin(reader.entry()); !end.is_good())
-                    co_return end;
-                if (++entries % k_unpacked_at_once == 0 || to.is_full()) {
-                    kept = std::string(bytes);
-                    bytes = kept;
-                    co_await call.turn();
-                }
-                if (to.is_full()) {
-                    auto closing = close_folders(call, to, Unpacking::Which::left);
-                    if (CallEnd end = co_await closing; !end.is_good())
-                        co_return end;
-                }
-                break;
-            case TarReader::Found::bytes:
-                if (CallEnd end = to.write(reader.bytes()); !end.is_good())
-                    co_return end;
-                break;
+        const Found found = reader.next(bytes);
+        if (found == Found::need_more || found == Found::end)
+            co_return CallEnd{};
+        if (found == Found::refused)
+            co_return CallEnd{"the archive: " + reader.refusal(), bridge::refusal::invalid_archive};
+        CallEnd end = found == Found::entry ? to.begin(reader.entry()) : to.write(reader.bytes());
+        if (!end.is_good())
+            co_return end;
+        if (++steps % k_unpacked_at_once == 0 || to.is_full()) {
+            kept = std::string(bytes);
+            bytes = kept;
+            co_await call.turn();
+        }
+        if (to.is_full()) {
+            auto closing = close_folders(call, to, Unpacking::Which::left);
+            if (CallEnd closed = co_await closing; !closed.is_good())
+                co_return closed;
         }
     }
 }
@@ -309,17 +307,70 @@ bool is_place_for_folder(const FileJob& job) {
     return there || (errno == ENOENT && !base::climbs_out(path));
 }
 
-Task<CallEnd> unpack_entries(Call& call, Unpacking& to) {
-    TarReader reader;
-    const Call::Progress progress(call, [&to] { return to.told(); });
-    for (Call::Input piece = co_await call.input(); !piece.is_end; piece = co_await call.input()) {
-        auto taking = take_entry(call, to, reader, piece.bytes);
+CallEnd refuse_broken_off() {
+    return {"the archive ends in the middle, or is empty", bridge::refusal::invalid_archive};
+}
+
+/// `start` is what has come of it.
+Task<CallEnd> unpack_tar(Call& call, Unpacking& to, TarReader& reader, std::string_view start) {
+    for (Call::Input piece{start}; !piece.is_end; piece = co_await call.input()) {
+        auto taking = take_entries(call, to, reader, piece.bytes);
         if (CallEnd end = co_await taking; !end.is_good())
             co_return end;
     }
     if (!reader.is_complete())
-        co_return CallEnd{"the archive ends in the middle, or is empty", bridge::refusal::invalid_archive};
+        co_return refuse_broken_off();
     co_return to.finish();
+}
+
+Task<CallEnd> unpack_zip(Call& call, Unpacking& to, int folder, std::string_view start) {
+    NewFile archive(folder);
+    std::uint64_t size = 0;
+    for (Call::Input piece{start}; !piece.is_end; piece = co_await call.input()) {
+        if (!archive.is_open() || !archive.write(piece.bytes))
+            co_return refuse_errno("the archive");
+        size += piece.bytes.size();
+    }
+    ZipReader reader(archive.fd(), size);
+    auto taking = take_entries(call, to, reader, {});
+    if (CallEnd end = co_await taking; !end.is_good())
+        co_return end;
+    co_return to.finish();
+}
+
+/// The format of what begins so.
+std::string_view format_of(std::string_view start) {
+    constexpr std::string_view k_zip_start = "PK";
+    // An entry, or the end where there is none.
+    const std::string_view record = start.substr(2, 2);
+    if (start.starts_with(k_zip_start) && (record == "\x03\x04" || record == "\x05\x06"))
+        return "zip";
+    return start.starts_with("\x1f\x8b") ? "tar.gz" : "tar";
+}
+
+Task<CallEnd> unpack_entries(Call& call, Unpacking& to, const FileJob& job) {
+    const Call::Progress progress(call, [&to] { return to.told(); });
+    std::string start;
+    while (start.size() < k_format_bytes) {
+        const Call::Input piece = co_await call.input();
+        if (piece.is_end)
+            co_return refuse_broken_off();
+        start.append(piece.bytes);
+    }
+    const std::string format(job.request.format.empty() ? format_of(start) : job.request.format);
+    std::unique_ptr<TarReader> reader;
+    if (format == "tar.gz")
+        reader = std::make_unique<GzipTarReader>();
+    else if (format == "tar")
+        reader = std::make_unique<TarReader>();
+    if (!reader && format != "zip")
+        co_return CallEnd{"no such `format`", bridge::refusal::invalid};
+    if (reader) {
+        auto unpacking = unpack_tar(call, to, *reader, start);
+        co_return co_await unpacking;
+    }
+    auto unpacking = unpack_zip(call, to, job.root.fd(), start);
+    co_return co_await unpacking;
 }
 
 }  // namespace
@@ -329,7 +380,7 @@ Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
     if (!is_place_for_folder(job))
         co_return refuse_errno(path, errno == ENOENT ? EXDEV : errno);
     Unpacking to(job);
-    auto unpacking = unpack_entries(call, to);
+    auto unpacking = unpack_entries(call, to, job);
     CallEnd end = co_await unpacking;
     // Also of an archive that breaks off.
     auto closing = close_folders(call, to, Unpacking::Which::all);

@@ -59,6 +59,7 @@ export interface FileProgress {
 export interface ChangeOptions extends Cancellable {
     onProgress?: (progress: FileProgress) => void;
 }
+export type ArchiveFormat = 'tar' | 'tar.gz' | 'zip';
 export interface Files {
     read(path: FilePath, options?: ReadOptions): Promise<Uint8Array>;
     readText(path: FilePath, options?: ReadOptions): Promise<string>;
@@ -77,10 +78,10 @@ export interface Files {
     move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & ChangeOptions): Promise<FileEntry>;
     copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & ChangeOptions): Promise<FileEntry>;
     remove(path: FilePath, options?: { recursive?: boolean } & ChangeOptions): Promise<void>;
-    /** The workspace, or the directory `path` in it, as tar. */
-    archive(options?: { path?: FilePath; all?: boolean } & Cancellable): Promise<ReadableStream<Uint8Array>>;
-    /** Unpacks a tar into the workspace, or into the directory `path` in it. */
-    unpack(data: FileData, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
+    /** The workspace, or the directory `path` in it, as an archive, a tar by default. */
+    archive(options?: { path?: FilePath; format?: ArchiveFormat; all?: boolean } & Cancellable): Promise<ReadableStream<Uint8Array>>;
+    /** Unpacks an archive, whose first bytes tell its format, into the workspace, or into the directory `path` in it. */
+    unpack(data: FileData, options?: { path?: FilePath; format?: ArchiveFormat } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
     /** Copies the content of a folder of this machine (Node only) into the workspace, or into the directory `path` in it. Links stay links. */
     uploadDir(local: string, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
     /**

@@ -140,13 +140,13 @@ export class Files {
     async remove(path, { recursive = false, onProgress, signal, timeoutMs } = {}) {
         await this.#changeFile('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, onProgress, signal, timeoutMs });
     }
-    async archive({ path, all, signal, timeoutMs } = {}) {
-        const query = { path: queryPath(path), all: all ? 1 : undefined };
+    async archive({ path, format, all, signal, timeoutMs } = {}) {
+        const query = { path: queryPath(path), format, all: all ? 1 : undefined };
         return this.#transport.stream('GET', `${this.#path}/archive`, { about: this.#about, query, signal, timeoutMs });
     }
-    async unpack(data, { path, onProgress, signal, timeoutMs } = {}) {
-        const headers = { 'Content-Type': 'application/x-tar' };
-        return this.#change('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), onProgress, signal, timeoutMs });
+    async unpack(data, { path, format, onProgress, signal, timeoutMs } = {}) {
+        const headers = { 'Content-Type': 'application/octet-stream' };
+        return this.#change('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path), format }, body: await bodyOf(data), onProgress, signal, timeoutMs });
     }
     uploadDir(local, options = {}) {
         return this.unpack(pack(local), options);

@@ -167,10 +167,10 @@ class AsyncFiles:
         await self._ask("DELETE", self._path(path), {"recursive": True if recursive else None}, on_progress, timeout=seconds)
 
     async def archive(
-        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False
+        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False, format: Optional[str] = None
     ) -> int:
-        """Writes the workspace, or the directory `path` in it, as a tar archive to a file object; how many bytes."""
-        query = {**_folder(path), "all": 1 if all else None}
+        """Writes the workspace, or the directory `path` in it, as a `tar`, `tar.gz` or `zip` to a file object; how many bytes."""
+        query = {**_folder(path), "all": 1 if all else None, "format": format}
         response = await self._core.open(Request("GET", f"{self._route}/archive", query, headers=dict(BYTES), timeout=timeout))
         return await self._save(pieces_of(response), to)
 
@@ -180,12 +180,13 @@ class AsyncFiles:
         path: Optional[FilePath] = None,
         timeout: Optional[float] = None,
         on_progress: Optional[OnProgress] = None,
+        format: Optional[str] = None,
     ) -> Dict[str, int]:
-        """Unpacks a tar archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`."""
-        headers = {"Content-Type": "application/x-tar"}
+        """Unpacks an archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`. Without `format` its first bytes tell it."""
+        headers = {"Content-Type": "application/octet-stream"}
         body = Body(archive, self._core.network)
         request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
-        return await self._ask("PUT", f"{self._route}/archive", _folder(path), on_progress, **request)
+        return await self._ask("PUT", f"{self._route}/archive", {**_folder(path), "format": format}, on_progress, **request)
 
     async def upload_dir(
         self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None

@@ -95,9 +95,9 @@ class Files:
         run(self._inner.remove(path, recursive, timeout=timeout, on_progress=on_progress))
 
     def archive(
-        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False
+        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False, format: Optional[str] = None
     ) -> int:
-        return run(self._inner.archive(to, path, timeout=timeout, all=all))
+        return run(self._inner.archive(to, path, timeout=timeout, all=all, format=format))
 
     def unpack(
         self,
@@ -105,8 +105,9 @@ class Files:
         path: Optional[FilePath] = None,
         timeout: Optional[float] = None,
         on_progress: Optional[OnProgress] = None,
+        format: Optional[str] = None,
     ) -> Dict[str, int]:
-        return run(self._inner.unpack(archive, path, timeout=timeout, on_progress=on_progress))
+        return run(self._inner.unpack(archive, path, timeout=timeout, on_progress=on_progress, format=format))
 
     def upload_dir(self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
         return run(self._inner.upload_dir(local, path, timeout=timeout))

@@ -279,7 +279,7 @@ class Files(WithStub):
         self.assert_little_held(action)
         self.assertEqual(results, [expected, BIG_BYTES, BIG_BYTES, 2 * BIG_BYTES])
         sandbox.files.unpack(self.big_file())
-        self.assertEqual(self.stub.requests[-1][2]["Content-Type"], "application/x-tar")
+        self.assertEqual(self.stub.requests[-1][2]["Content-Type"], "application/octet-stream")
 
     def test_large_files_go_through_the_asynchronous_client_in_pieces(self):
         async def body(sandbox):

@@ -6,6 +6,7 @@ import os
 import tarfile
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 from unittest import mock
 
@@ -102,6 +103,23 @@ class Files(WithSandboxes):
         self.assertEqual(self.files.unpack(part, self.files.mkdir("copy"))["bytes"], 3)
         self.assertEqual((self.files.read_text("copy/a/f"), self.files.stat("copy/a/f").mode), ("one", "0755"))
         self.refused("invalid_archive", self.files.unpack, b"no tar" * 200)
+
+    def test_what_python_zips_goes_in_and_what_comes_out_as_zip_or_gzip_is_read_by_python(self):
+        zipped, compressed = io.BytesIO(), io.BytesIO()
+        with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a/f", "one" * 1000)
+        zipped.seek(0)
+        self.assertEqual(self.files.unpack(zipped, "in")["bytes"], 3000)
+        zipped = io.BytesIO()
+        self.files.archive(zipped, "in", format="zip")
+        with zipfile.ZipFile(zipped) as archive:
+            self.assertEqual((archive.testzip(), archive.read("a/f")), (None, b"one" * 1000))
+        self.files.archive(compressed, "in", format="tar.gz")
+        compressed.seek(0)
+        with tarfile.open(fileobj=compressed, mode="r:gz") as archive:
+            self.assertEqual(archive.extractfile("a/f").read(), b"one" * 1000)
+        self.refused("invalid_archive", self.files.unpack, b"no zip" * 200, format="zip")
+        self.refused("invalid_field", self.files.archive, io.BytesIO(), format="rar")
 
     def test_a_folder_goes_in_and_comes_out_and_links_that_lead_out_stay_behind(self):
         with tempfile.TemporaryDirectory() as here:

@@ -11,12 +11,12 @@
 namespace atl::test::tar_test {
 namespace {
 
-using guest::TarEntry;
+using guest::ArchiveEntry;
+using guest::EntryType;
 using guest::TarReader;
-using guest::TarType;
 
-TarEntry entry_of(TarType type, std::string path, std::string target = "", std::uint64_t size = 0) {
-    TarEntry entry;
+ArchiveEntry entry_of(EntryType type, std::string path, std::string target = "", std::uint64_t size = 0) {
+    ArchiveEntry entry;
     entry.type = type;
     entry.path = std::move(path);
     entry.target = std::move(target);
@@ -24,7 +24,7 @@ TarEntry entry_of(TarType type, std::string path, std::string target = "", std::
     return entry;
 }
 
-void add(std::string& archive, const TarEntry& entry, std::string_view bytes = {}) {
+void add(std::string& archive, const ArchiveEntry& entry, std::string_view bytes = {}) {
     guest::append_tar_header(archive, entry);
     archive += bytes;
     guest::append_tar_padding(archive, bytes.size());
@@ -32,12 +32,12 @@ void add(std::string& archive, const TarEntry& entry, std::string_view bytes = {
 
 std::string file_archive(const std::string& path, std::string_view bytes) {
     std::string archive;
-    add(archive, entry_of(TarType::file, path, "", bytes.size()), bytes);
+    add(archive, entry_of(EntryType::file, path, "", bytes.size()), bytes);
     guest::append_tar_end(archive);
     return archive;
 }
 
-std::string archive_of(const TarEntry& entry) {
+std::string archive_of(const ArchiveEntry& entry) {
     std::string archive;
     add(archive, entry);
     guest::append_tar_end(archive);
@@ -84,8 +84,8 @@ CallClient unpack(const FileLab& lab, const std::string& archive, const std::str
     return client;
 }
 
-TarEntry folder_of(std::string path, std::uint32_t mode, std::int64_t mtime) {
-    TarEntry entry = entry_of(TarType::directory, std::move(path));
+ArchiveEntry folder_of(std::string path, std::uint32_t mode, std::int64_t mtime) {
+    ArchiveEntry entry = entry_of(EntryType::directory, std::move(path));
     entry.mode = mode;
     entry.mtime = mtime;
     return entry;
@@ -106,10 +106,10 @@ int run(const std::string& command) {
 TEST_CASE("an archive is read as it was written, cut anywhere") {
     std::string archive;
     const std::string long_name = std::string(300, 'n') + "/\xff";
-    add(archive, entry_of(TarType::directory, "d/"));
-    add(archive, entry_of(TarType::file, "d/f", "", 5), "bytes");
-    add(archive, entry_of(TarType::file, long_name, "", 512), std::string(512, 'x'));
-    add(archive, entry_of(TarType::symlink, "link", std::string(200, 't')));
+    add(archive, entry_of(EntryType::directory, "d/"));
+    add(archive, entry_of(EntryType::file, "d/f", "", 5), "bytes");
+    add(archive, entry_of(EntryType::file, long_name, "", 512), std::string(512, 'x'));
+    add(archive, entry_of(EntryType::symlink, "link", std::string(200, 't')));
     guest::append_tar_end(archive);
     const std::string whole =
         "d/>=d/f>=bytes" + long_name + ">=" + std::string(512, 'x') + "link>" + std::string(200, 't') + "=";
@@ -134,7 +134,7 @@ TEST_CASE("what is no archive is refused, and never read as one") {
         CHECK(read(archive.substr(0, 514), 512) == "f>=by!incomplete");
     }
     SECTION("an extension that is too long") {
-        const TarEntry big = entry_of(TarType::file, "x", "", 100'000);
+        const ArchiveEntry big = entry_of(EntryType::file, "x", "", 100'000);
         std::string changed;
         guest::append_tar_header(changed, big);
         changed[156] = 'x';
@@ -197,9 +197,9 @@ TEST_CASE("an entry that leads out, or is no file, ends an archive and touches n
     for (const auto& [path, target] :
          {std::pair("link", "../x"), {"link", "/etc"}, {"a/link", "../../x"}, {"link", "a/../../x"}}) {
         INFO(path << ' ' << target);
-        CHECK_FALSE(unpack(lab, archive_of(entry_of(TarType::hard_link, path, target))).is_good());
+        CHECK_FALSE(unpack(lab, archive_of(entry_of(EntryType::hard_link, path, target))).is_good());
     }
-    CHECK(unpack(lab, archive_of(entry_of(TarType::hard_link, "stolen", "out/secret"))).code() ==
+    CHECK(unpack(lab, archive_of(entry_of(EntryType::hard_link, "stolen", "out/secret"))).code() ==
           "outside_workspace");
     lab.write_outside("devices/x", "");
     REQUIRE(run("mkfifo " + lab.outside().string() + "/devices/fifo && tar -cf " + lab.outside().string() +
@@ -216,15 +216,15 @@ TEST_CASE("a link in an archive is stored whatever its target, and never followe
     const std::string outside = lab.outside();
     for (const std::string& target : {std::string("../x"), outside, std::string("/usr/bin/python3")}) {
         INFO(target);
-        REQUIRE(unpack(lab, archive_of(entry_of(TarType::symlink, "bin/python", target))).is_good());
+        REQUIRE(unpack(lab, archive_of(entry_of(EntryType::symlink, "bin/python", target))).is_good());
         CHECK(std::filesystem::read_symlink(lab.at("bin/python")) == target);
     }
     std::string archive;
-    add(archive, entry_of(TarType::symlink, "way", outside));
-    add(archive, entry_of(TarType::file, "way/made", "", 1), "x");
+    add(archive, entry_of(EntryType::symlink, "way", outside));
+    add(archive, entry_of(EntryType::file, "way/made", "", 1), "x");
     guest::append_tar_end(archive);
     CHECK(unpack(lab, archive).code() == "outside_workspace");
-    CHECK(unpack(lab, archive_of(entry_of(TarType::directory, "way/"))).code() == "outside_workspace");
+    CHECK(unpack(lab, archive_of(entry_of(EntryType::directory, "way/"))).code() == "outside_workspace");
     CHECK_FALSE(std::filesystem::exists(lab.outside() / "made"));
     // The control: the link does lead there. As a file's name it is only replaced.
     CHECK(lab.text("way/secret") == "outside");
@@ -235,10 +235,10 @@ TEST_CASE("a link in an archive is stored whatever its target, and never followe
 TEST_CASE("a link entry for a name that is the same file already leaves nothing else") {
     const FileLab lab;
     std::string archive;
-    add(archive, entry_of(TarType::file, "a", "", 1), "x");
-    add(archive, entry_of(TarType::hard_link, "b", "a"));
-    add(archive, entry_of(TarType::hard_link, "b", "a"));
-    add(archive, entry_of(TarType::hard_link, "a", "a"));
+    add(archive, entry_of(EntryType::file, "a", "", 1), "x");
+    add(archive, entry_of(EntryType::hard_link, "b", "a"));
+    add(archive, entry_of(EntryType::hard_link, "b", "a"));
+    add(archive, entry_of(EntryType::hard_link, "a", "a"));
     guest::append_tar_end(archive);
     CHECK(unpack(lab, archive).is_good());
     CHECK(lab.names() == std::vector<std::string>{"a", "b"});
@@ -252,11 +252,11 @@ TEST_CASE("directories of an archive have its modes and times, whatever comes in
     add(archive, folder_of("./a/", 0555, 1'000'000'001));
     add(archive, folder_of("a/none//", 0, 1'000'000'002));
     add(archive, folder_of("b", 0700, 5));
-    add(archive, entry_of(TarType::file, "a/none/f", "", 1), "x");
+    add(archive, entry_of(EntryType::file, "a/none/f", "", 1), "x");
     add(archive, folder_of("a/none/deep", 0311, 1'000'000'003));
-    add(archive, entry_of(TarType::symlink, "a/none/deep/link", "f"));
+    add(archive, entry_of(EntryType::symlink, "a/none/deep/link", "f"));
     add(archive, folder_of("b/", 0750, 1'000'000'004));
-    add(archive, entry_of(TarType::file, "b/late", "", 1), "x");
+    add(archive, entry_of(EntryType::file, "b/late", "", 1), "x");
     guest::append_tar_end(archive);
     // The second time they are there, and closed.
     for (int i = 0; i < 2; ++i) {
@@ -303,8 +303,8 @@ TEST_CASE("an archive that breaks off leaves no directory more open than it says
     const FileLab lab;
     std::string archive;
     add(archive, folder_of("d", 0555, 1'000'000'000));
-    add(archive, entry_of(TarType::file, "d/f", "", 1), "x");
-    add(archive, entry_of(TarType::file, "../out", "", 1), "x");
+    add(archive, entry_of(EntryType::file, "d/f", "", 1), "x");
+    add(archive, entry_of(EntryType::file, "../out", "", 1), "x");
     CHECK(unpack(lab, archive).code() == "invalid_archive");
     CHECK(lab.mode("d") == 0555);
     CHECK(mtime(lab, "d") == 1'000'000'000);
@@ -323,7 +323,7 @@ TEST_CASE("more directories than are remembered have the modes and times of thei
         const std::string path = top + '/' + std::to_string(i);
         add(archive, folder_of(path, 0555, i + 1));
         if (i % 100 == 0)
-            add(archive, entry_of(TarType::file, path + "/f", "", 1), "x");
+            add(archive, entry_of(EntryType::file, path + "/f", "", 1), "x");
     }
     guest::append_tar_end(archive);
     CHECK(unpack(lab, archive).is_good());
@@ -342,7 +342,7 @@ TEST_CASE("an archive of many entries in one piece is unpacked, and has all of t
     const FileLab lab;
     std::string archive;
     for (int i = 0; i < 2'000; ++i)
-        add(archive, entry_of(TarType::file, "d/" + std::to_string(i), "", 1), "x");
+        add(archive, entry_of(EntryType::file, "d/" + std::to_string(i), "", 1), "x");
     guest::append_tar_end(archive);
     CHECK(unpack(lab, archive).reply.at("entries") == 2'000);
     CHECK(lab.names("d").size() == 2'000);
@@ -398,8 +398,8 @@ TEST_CASE("an archive that breaks off leaves whole files only") {
     const FileLab lab;
     lab.write("second", "old");
     std::string archive;
-    add(archive, entry_of(TarType::file, "first", "", 5), "bytes");
-    add(archive, entry_of(TarType::file, "second", "", 2000), std::string(2000, 'x'));
+    add(archive, entry_of(EntryType::file, "first", "", 5), "bytes");
+    add(archive, entry_of(EntryType::file, "second", "", 2000), std::string(2000, 'x'));
     CHECK(unpack(lab, archive.substr(0, archive.size() - 1500)).code() == "invalid_archive");
     CHECK(lab.text("first") == "bytes");
     CHECK(lab.text("second") == "old");

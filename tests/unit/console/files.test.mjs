@@ -80,8 +80,8 @@ test('a link carries a token for files and no key', async () => {
     const { sandbox, asked } = fakeServer();
     assert.equal(await sandbox.link('a%20b', false), '/v1/sandboxes/s/files/a%20b?token=v1.t%2Bk');
     assert.equal(asked.at(-1)[2].scope, 'files');
-    assert.equal(await sandbox.link('d%FF%2541', true), '/v1/sandboxes/s/archive?path=d%FF%2541&token=v1.t%2Bk');
-    assert.equal(await sandbox.link('', true), '/v1/sandboxes/s/archive?token=v1.t%2Bk');
+    assert.equal(await sandbox.link('d%FF%2541', true), '/v1/sandboxes/s/archive?path=d%FF%2541&format=zip&token=v1.t%2Bk');
+    assert.equal(await sandbox.link('', true), '/v1/sandboxes/s/archive?format=zip&token=v1.t%2Bk');
 });
 
 test('a file is moved to the bytes of a name', async () => {
