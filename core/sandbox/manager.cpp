@@ -238,6 +238,12 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
                                : compose_env(settings_.host_env, record, agent.routes);
     spec.network = generation.network = record.network;
     spec.limits = record.limits;
+    if (record.network == NetworkMode::egress) {
+        auto issuer = egress_->make_issuer(record.id);
+        if (!issuer)
+            return issuer.error();
+        spec.issuer = std::move(*issuer);
+    }
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
         Generation* living = lookup(id, number);
         if (living == nullptr) {

@@ -22,12 +22,15 @@ Error about(const EgressGrant& grant, const Error& error) {
 
 }  // namespace
 
-EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings)
+EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings,
+                       std::shared_ptr<SandboxCa> issuer)
     : sandbox_id_(std::move(sandbox_id)),
       parts_(std::move(parts)),
-      rules_(parts_.policy.rules(settings)),
+      issuer_(std::move(issuer)),
       turns_(parts_.bounds ? parts_.bounds->turns(sandbox_id_) : nullptr),
-      handler_([this](RequestContext& context) { return async_answer(context); }) {}
+      handler_([this](RequestContext& context) { return async_answer(context); }) {
+    change(settings);
+}
 
 EgressDoor::~EgressDoor() = default;
 
@@ -38,14 +41,40 @@ std::shared_ptr<const Services> EgressDoor::services() {
 // Nothing is resumed from inside cut_at(): entries stay where they are.
 void EgressDoor::change(const sandbox::EgressSettings& settings) {
     rules_ = parts_.policy.rules(settings);
+    const auto before = std::exchange(hosts_, {});
+    for (const sandbox::EgressRoute& host : settings.hosts) {
+        auto rule = make_route_rule(parts_.policy, host, settings.user_id);
+        const auto old = before.find(host.name);
+        // What stays as it was goes on.
+        if (rule != nullptr && old != before.end() && is_same_rule(*rule, *old->second))
+            rule = old->second;
+        if (rule != nullptr)
+            hosts_.emplace(host.name, std::move(rule));
+    }
     for (const Open& flow : flows_) {
-        if (!rules_->holds(flow.grant))
+        if (!rules_->holds(flow.grant) || rule_of(flow.grant) != flow.rule)
             flow.client->cut_at(flow.client->now());
     }
 }
 
-std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connection& client) {
-    const auto place = flows_.insert(flows_.end(), {grant, &client});
+base::Result<std::shared_ptr<const TlsContext>> EgressDoor::tls_of(const EgressGrant& target,
+                                                                   EgressForm form) const {
+    if (form != EgressForm::connect)
+        return Error(Errc::network_not_allowed,
+                     egress_authority(target, 0) + " is reached with https: alone: its rule sets headers.");
+    if (issuer_ == nullptr)
+        return Error(Errc::upstream_failed, "This sandbox has no issuer for hosts with headers.");
+    return issuer_->leaf(target.host);
+}
+
+RouteRulePtr EgressDoor::rule_of(const EgressGrant& target) const {
+    const auto found = hosts_.find(egress_authority(target, 0));
+    return found == hosts_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, const RouteRulePtr& rule,
+                                               Connection& client) {
+    const auto place = flows_.insert(flows_.end(), {grant, rule, &client});
     // The session that runs the flow keeps this.
     return {this, [this, place](const void*) { flows_.erase(place); }};
 }
@@ -131,6 +160,59 @@ base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(
     co_return std::move(*stream);
 }
 
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
+                                                                                const RouteRule& rule,
+                                                                                const EgressGrant& target,
+                                                                                EgressReport& report) {
+    const Filter filter = [&](EgressAddresses& addresses) { http::keep_dialable(rule, target, addresses); };
+    auto stream = co_await async_connect(context, target, filter, report);
+    if (stream.has_error() || rule.is_plain())
+        co_return std::move(stream);
+    if (!parts_.secure)
+        co_return Error(Errc::upstream_failed, "This server speaks no TLS to upstreams.");
+    const auto secure = [&](EgressDialDone done) {
+        parts_.secure(std::move(*stream), target.host, std::move(done));
+    };
+    auto secured = co_await context.async_reply<std::unique_ptr<ByteStream>>(secure);
+    if (secured.has_error())
+        co_return about(target, secured.error());
+    co_return std::move(secured);
+}
+
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_reach(RequestContext& context,
+                                                                              const EgressGrant& target,
+                                                                              const RouteRulePtr& rule,
+                                                                              EgressReport& report) {
+    if (rule != nullptr) {
+        auto verified = co_await async_connect(context, *rule, target, report);
+        co_return std::move(verified);
+    }
+    const Filter filter = [&](EgressAddresses& addresses) { rules_->keep_dialable(target, addresses); };
+    auto stream = co_await async_connect(context, target, filter, report);
+    co_return std::move(stream);
+}
+
+// Host is compared, although the upstream gets the granted name anyway: a program that means another site is
+// to hear of it.
+base::Result<std::unique_ptr<HeadPolicy>> EgressDoor::heads_of(const RouteRule& rule, const Request& request,
+                                                               EgressReport& report) const {
+    const egress::Endpoint& upstream = rule.upstream.endpoint;
+    const auto named = egress::parse_endpoint(request.authority, upstream.port);
+    if (!named || *named != upstream) {
+        report.deny(EgressReason::sni_mismatch);
+        return Error(Errc::network_not_allowed,
+                     "Host names another site than the tunnel to " + upstream.text() + '.');
+    }
+    auto path = path_at_upstream(rule, request.method_text, request.path);
+    if (path.has_error())
+        return path.error();
+    auto fields = fields_of(parts_, rule);
+    if (fields.has_error())
+        return fields.error();
+    return std::unique_ptr<HeadPolicy>(
+        std::make_unique<RouteHeads>(rule.upstream.authority(), std::move(*path), std::move(*fields)));
+}
+
 base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
     const bool is_connect = context.request.method_text == "CONNECT";
     const EgressForm form = is_connect ? EgressForm::connect : EgressForm::absolute;
@@ -158,21 +240,33 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     const EgressGrant target = *grant;
     if (turn.has_error())
         co_return about(target, turn.error());
-    const Filter filter = [&](EgressAddresses& addresses) { rules_->keep_dialable(target, addresses); };
-    auto stream = co_await async_connect(context, target, filter, *report);
+    const RouteRulePtr rule = rule_of(target);
+    std::shared_ptr<const TlsContext> tls;
+    if (rule != nullptr) {
+        auto leaf = tls_of(target, form);
+        if (leaf.has_error())
+            co_return leaf.error();
+        tls = std::move(*leaf);
+    }
+    auto stream = co_await async_reach(context, target, rule, *report);
     if (stream.has_error())
         co_return stream.error();
     // The rules may have changed meanwhile.
-    if (!rules_->holds(target))
+    if (!rules_->holds(target) || rule_of(target) != rule)
         co_return Error(Errc::network_not_allowed,
                         egress_authority(target, 0) + " is no longer in the sandbox's list of hosts.");
-    auto enlist_it = [this, target](Connection& client) { return enlist(target, client); };
+    auto enlist_it = [this, target, rule](Connection& client) { return enlist(target, rule, client); };
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
     auto counted = report->count(std::move(*stream));
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, std::move(report),
-                            turns_};
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, report, turns_};
+    if (rule != nullptr) {
+        ports.make_heads = [this, rule, report](const Request& request) {
+            return heads_of(*rule, request, *report);
+        };
+        ports.tls = std::move(tls);
+    }
     Response response;
     response.payer =
         parts_.bounds ? parts_.bounds->owner(sandbox_id_) : base::ShareHolder::thing(sandbox_id_);

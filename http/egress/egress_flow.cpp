@@ -11,6 +11,7 @@ namespace {
 
 using base::Errc;
 using base::Error;
+using base::Result;
 
 constexpr std::uint16_t k_http_port = 80;
 constexpr std::string_view k_established = "HTTP/1.1 200 Connection Established\r\n\r\n";
@@ -62,11 +63,21 @@ base::Task<Relay::Outcome> EgressFlow::async_run(Connection& connection, Request
     const std::shared_ptr<const void> open = ports_.open(connection);
     if (form_ == EgressForm::connect)
         co_return co_await async_connect(connection, state);
-    const auto relay = exchange();
-    co_return co_await relay->async_run(connection, request, state);
+    const auto relay = exchange(request.request());
+    if (relay.has_error()) {
+        Outcome refused;
+        refused.instead = ports_.refuse(relay.error());
+        co_return refused;
+    }
+    co_return co_await (*relay)->async_run(connection, request, state);
 }
 
-std::unique_ptr<Exchange> EgressFlow::exchange() const {
+Result<std::unique_ptr<Exchange>> EgressFlow::exchange(const Request& request) const {
+    auto heads = ports_.make_heads ? ports_.make_heads(request)
+                                   : Result<std::unique_ptr<HeadPolicy>>(std::make_unique<ForwardHeads>(
+                                         egress_authority(grant_, k_http_port)));
+    if (heads.has_error())
+        return heads.error();
     auto refuse = [this](const Error& error) {
         if (ports_.report != nullptr)
             ports_.report->refuse(error);
@@ -78,9 +89,7 @@ std::unique_ptr<Exchange> EgressFlow::exchange() const {
                                                                                : " broke HTTP, or ended its "
                                                                                  "connection too early.")));
     };
-    auto heads = ports_.make_heads ? ports_.make_heads()
-                                   : std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port));
-    auto made = std::make_unique<Exchange>(upstream_, std::move(heads), std::move(refuse),
+    auto made = std::make_unique<Exchange>(upstream_, std::move(*heads), std::move(refuse),
                                            ExchangeDeadlines{.idle = base::k_egress_idle_time});
     made->take_turns(ports_.turns);
     return made;
@@ -98,6 +107,8 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
         client.cut();
     } else if (way == Way::requests) {
         outcome.after = co_await async_serve_requests(client, state);
+    } else if (way == Way::opened) {
+        outcome.after = co_await async_serve_opened(client, state);
     } else {
         const auto upstream = std::make_shared<Connection>(upstream_->take(), client);
         upstream->charge_to(client.payer());
@@ -110,7 +121,7 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
 }
 
 base::Task<EgressFlow::Way> EgressFlow::async_find_way(Connection& client) {
-    if (grant_.any_bytes)
+    if (grant_.any_bytes && ports_.tls == nullptr)
         co_return Way::tunnel;
     const auto reader = ports_.make_reader();
     client.use_buffer(BufferSize::full);
@@ -134,16 +145,44 @@ EgressFlow::Way EgressFlow::cut(EgressReason reason) const {
 EgressFlow::Way EgressFlow::way_of(EgressOpening opening, const EgressOpeningReader& reader) const {
     switch (opening) {
         case EgressOpening::name:
-            return reader.server_name() == grant_.host ? Way::tunnel : cut(EgressReason::sni_mismatch);
+            if (reader.server_name() != grant_.host)
+                return cut(EgressReason::sni_mismatch);
+            return ports_.tls == nullptr ? Way::tunnel : Way::opened;
         case EgressOpening::no_name:  // of a literal no client sends one (RFC 6066 section 3)
             return grant_.address ? Way::tunnel : cut(EgressReason::sni_mismatch);
         case EgressOpening::request:
-            return grant_.port == k_http_port ? Way::requests : cut(EgressReason::not_tls);
+            return grant_.port == k_http_port && ports_.tls == nullptr ? Way::requests
+                                                                       : cut(EgressReason::not_tls);
         case EgressOpening::more:
         case EgressOpening::other:
             break;
     }
     return cut(EgressReason::not_tls);
+}
+
+base::Task<Relay::After> EgressFlow::async_serve_opened(Connection& client, const ServerState& state) {
+    client.start_tls(ports_.tls);
+    const Io io = co_await client.async_open();
+    if (io != Io::ok) {
+        // As a rule the program trusts issuers of its own alone.
+        if (ports_.report != nullptr)
+            ports_.report->refuse(Error(Errc::invalid_request, "no handshake"));
+        client.cut();
+        co_return After::close;
+    }
+    co_return co_await async_serve_requests(client, state);
+}
+
+// The rest of the request is not read.
+base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Error& error) const {
+    if (ports_.report != nullptr)
+        ports_.report->refuse(error);
+    const std::unique_ptr<Response> refusal = ports_.refuse(error);
+    std::string text = "HTTP/1.1 " + std::to_string(refusal->status) + ' ' + refusal->phrase +
+                       "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
+                       std::to_string(refusal->body.size()) + "\r\n\r\n" + refusal->body;
+    const Io io = co_await client.async_send(text);
+    co_return io == Io::ok ? After::linger : After::close;
 }
 
 // Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host
@@ -159,9 +198,11 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
             co_return After::close;
         }
         parser.stream_body();
-        const auto relay = exchange();
-        relay->end_with_upstream();
-        const Outcome outcome = co_await relay->async_run(client, parser, state);
+        const auto relay = exchange(parser.request());
+        if (relay.has_error())
+            co_return co_await async_refuse(client, relay.error());
+        (*relay)->end_with_upstream();
+        const Outcome outcome = co_await (*relay)->async_run(client, parser, state);
         if (outcome.instead)
             client.cut();
         if (outcome.instead || outcome.after != After::again)
