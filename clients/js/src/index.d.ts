@@ -5,7 +5,7 @@ import type { Files } from './files.js';
 import type { Network } from './network.js';
 import type { Secrets } from './secrets.js';
 export type { AtollEvent, ExitClass, StatusReason };
-export type { EgressNetwork, Network, NetworkRoute } from './network.js';
+export type { EgressNetwork, Network, NetworkHost, NetworkRoute } from './network.js';
 export * from './executions.js';
 export * from './secrets.js';
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
