@@ -37,6 +37,27 @@ bool holds(const Arguments& arguments, const Arguments& words) {
 
 }  // namespace
 
+TEST_CASE("an issuer of the sandbox's own is with those of the host, at one path on every host") {
+    sandbox::LaunchSpec spec;
+    spec.issuer = "PEM";
+    auto layout = merged_usr_host();
+    layout.bundle = "/etc/ssl/certs/ca-certificates.crt";
+    layout.shows_bundle = true;
+    const Arguments usual = profile_arguments(layout, spec, k_sources);
+    const Arguments data{"--perms", "0444", "--ro-bind-data", "8", layout.bundle};
+    CHECK(holds(usual, data));
+    CHECK(position(usual, {"--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs"}) < position(usual, data));
+    CHECK(holds(usual, {"--symlink", layout.bundle, "/atoll/certificates.crt"}));
+    layout.bundle = "/etc/pki/tls/certs/ca-bundle.crt";
+    layout.shows_bundle = false;
+    const Arguments other = profile_arguments(layout, spec, k_sources);
+    CHECK(holds(other, {"--dir", "/atoll"}));
+    CHECK(holds(other, {"--perms", "0444", "--ro-bind-data", "8", "/atoll/certificates.crt"}));
+    CHECK_FALSE(holds(other, {layout.bundle}));
+    spec.issuer.clear();
+    CHECK_FALSE(holds(profile_arguments(layout, spec, k_sources), {"--ro-bind-data"}));
+}
+
 TEST_CASE("the profile is exactly this list of arguments") {
     sandbox::LaunchSpec spec;
     spec.env = {{"PATH", "/usr/bin"}, {"HOME", "/workspace"}};
