@@ -69,7 +69,8 @@ EgressSettings with(std::vector<EgressRoute> hosts) {
 /// A program inside, with a socket of its own and OpenSSL as its TLS.
 class Program {
   public:
-    Program(int fd, const std::string& trusted) : fd_(fd), context_(SSL_CTX_new(TLS_client_method())) {
+    Program(int fd, const std::string& trusted)
+        : fd_(fd), context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free) {
         const std::unique_ptr<BIO, decltype(&BIO_free)> pem(
             BIO_new_mem_buf(trusted.data(), static_cast<int>(trusted.size())), &BIO_free);
         const std::unique_ptr<X509, decltype(&X509_free)> issuer(

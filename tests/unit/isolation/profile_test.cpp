@@ -236,6 +236,7 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     fs::create_symlink("usr/bin", root / "bin");
     fs::create_directory(root / "lib");
     fs::create_directories(root / "etc/ssl/certs");
+    test::write_text(root / "etc/ssl/certs/ca-certificates.crt", "x");
     test::write_text(root / "etc/ld.so.cache", "x");
     test::write_text(root / "usr/bin/tool", "x");
     test::write_text(root / "run/resolv.conf", "nameserver 127.0.0.53\n");
@@ -257,6 +258,11 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     CHECK(layout->hidden_folders == Arguments{"/usr/local"});
     CHECK(layout->hidden_files == Arguments{"/usr/bin/tool"});
     CHECK(layout->resolv_conf == (root / "run/resolv.conf").string());
+    CHECK(layout->bundle == "/etc/ssl/certs/ca-certificates.crt");
+    CHECK(layout->shows_bundle);
+    fs::rename(root / "etc/ssl/certs/ca-certificates.crt", root / "etc/bundle");
+    fs::create_symlink("../../bundle", root / "etc/ssl/certs/ca-certificates.crt");
+    CHECK_FALSE(isolation::probe_layout({}, root.path())->shows_bundle);
 }
 
 TEST_CASE("PATH inside holds the folders of the host's that are there, each once") {
