@@ -107,7 +107,7 @@ base::Result<base::UniqueFd> words_in_memory(const std::vector<std::string>& arg
     return in_memory(text);
 }
 
-/// What programs inside trust: the issuers of the host as they are now, and the sandbox's own.
+/// The issuers that programs inside trust: those of the host as they are now, and the sandbox's own.
 base::Result<base::UniqueFd> bundle_in_memory(const std::string& hosts_bundle, const std::string& issuer) {
     std::string text;
     if (!hosts_bundle.empty()) {

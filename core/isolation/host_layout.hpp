@@ -31,7 +31,7 @@ struct HostLayout {
     std::vector<std::string> proc_folders;
     /// The host's file with the issuers of certificates that it trusts; empty if it has none.
     std::string bundle;
-    /// Whether sandboxes see that file by this very name, without a symlink on the way.
+    /// True if sandboxes see that file by this very name, without a symlink on the way.
     bool shows_bundle = false;
     /// The host's resolver configuration with symlinks resolved; empty if it has none.
     std::string resolv_conf;

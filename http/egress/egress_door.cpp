@@ -45,7 +45,7 @@ void EgressDoor::change(const sandbox::EgressSettings& settings) {
     for (const sandbox::EgressRoute& host : settings.hosts) {
         auto rule = make_route_rule(parts_.policy, host, settings.user_id);
         const auto old = before.find(host.name);
-        // What stays as it was goes on.
+        // A rule that stays as it was goes on.
         if (rule != nullptr && old != before.end() && is_same_rule(*rule, *old->second))
             rule = old->second;
         if (rule != nullptr)

@@ -80,7 +80,8 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
                                                                       EgressReport& report);
     base::Result<std::unique_ptr<HeadPolicy>> heads_of(const RouteRule& rule, const Request& request,
                                                        EgressReport& report) const;
-    /// What such a tunnel is opened with.
+    /// The certificate that a tunnel to such a target is opened with. Errors: network_not_allowed for another
+    /// form; upstream_failed; internal.
     base::Result<std::shared_ptr<const TlsContext>> tls_of(const EgressGrant& target, EgressForm form) const;
     /// The rule that sets headers in requests to this target; null: there is none.
     RouteRulePtr rule_of(const EgressGrant& target) const;

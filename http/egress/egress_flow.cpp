@@ -164,7 +164,7 @@ base::Task<Relay::After> EgressFlow::async_serve_opened(Connection& client, cons
     client.start_tls(ports_.tls);
     const Io io = co_await client.async_open();
     if (io != Io::ok) {
-        // As a rule the program trusts issuers of its own alone.
+        // The usual cause is a program that trusts issuers of its own alone.
         if (ports_.report != nullptr)
             ports_.report->refuse(Error(Errc::invalid_request, "no handshake"));
         client.cut();

@@ -30,14 +30,15 @@ using RouteRulePtr = std::shared_ptr<const RouteRule>;
 /// Null for an upstream that is no address.
 RouteRulePtr make_route_rule(const EgressPolicy& policy, const sandbox::EgressRoute& settings,
                              const std::string& user_id);
-/// Whether both say the same.
+/// True if both say the same.
 bool is_same_rule(const RouteRule& a, const RouteRule& b);
 
-/// Whether a request passes whose path, without the name of a route, is `path`. Gives its path at the
-/// upstream. Errors: network_not_allowed.
+/// The path at the upstream of a request whose path, without the name of a route, is `path`. Errors:
+/// network_not_allowed, where the rule does not let it through.
 base::Result<std::string> path_at_upstream(const RouteRule& rule, std::string_view method,
                                            std::string_view path);
-/// What the rule sets in the next request. Errors: upstream_failed, where a secret cannot be used.
+/// The headers that the rule sets in the next request. Errors: upstream_failed, where a secret cannot be
+/// used.
 base::Result<SetFields> fields_of(const EgressParts& parts, const RouteRule& rule);
 /// Removes the addresses that no connection may be made to for this rule.
 void keep_dialable(const RouteRule& rule, const EgressGrant& target, EgressAddresses& addresses);

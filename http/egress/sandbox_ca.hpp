@@ -24,8 +24,8 @@ class SandboxCa {
 
     /// Its certificate, as PEM.
     const std::string& pem() const noexcept { return pem_; }
-    /// What a server for `name` speaks TLS with: a host name as egress::Host has it. Takes some 0.2 ms where
-    /// it is made. Errors: as of make().
+    /// The context of a server for `name`, a host name as egress::Host has it. Takes some 0.2 ms where it is
+    /// made. Errors: as of make().
     base::Result<std::shared_ptr<const TlsContext>> leaf(const std::string& name);
     std::size_t leaves() const noexcept { return leaves_.size(); }
 

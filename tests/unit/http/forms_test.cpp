@@ -149,7 +149,7 @@ TEST_CASE("a rule that sets headers is read in normal form, and shown in its pla
           *parse_json(R"({"mode":"egress","allow":["b.example",{"host":"a.example:443","headers":)"
                       R"({"x-api-key":{"secret":"mine"}},"methods":["GET"],"paths":["/x/*"]},"@group",)"
                       R"({"host":"c.example:8443","headers":{}}],"routes":[]})"));
-    // What is shown is read as the same.
+    // The text that is shown is read as the same.
     const auto again = read_patch_form(*parse_json(R"({"network":)" + text + "}"));
     REQUIRE(again.has_value());
     CHECK(again->network->egress == network.egress);

@@ -83,7 +83,7 @@ class Program {
         REQUIRE(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));
     }
-    /// What has come without TLS.
+    /// The bytes that have come without TLS.
     std::string receive() {
         std::array<char, 4096> bytes{};
         const ssize_t got = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -168,7 +168,7 @@ class HeadedLab {
         }
         return program;
     }
-    /// One that has TLS in it; null: it was refused.
+    /// A program that speaks TLS through its tunnel; null: it was refused.
     std::unique_ptr<Program> open(const std::string& to = "a.example:443") {
         auto program = tunnel(to);
         REQUIRE(answer.starts_with("HTTP/1.1 200 "));
@@ -192,7 +192,7 @@ class HeadedLab {
         }
         return text;
     }
-    /// What the newest upstream has got; empty: nothing.
+    /// The bytes that the newest upstream has got.
     std::string upstream_read() {
         std::string text;
         for (int turns = 0; turns < 50 && !upstreams.empty(); ++turns) {
@@ -410,7 +410,7 @@ TEST_CASE("A change of a host's rule cuts what is open by it, also where the hos
     CHECK(lab.door->open() == 0);
     (void)lab.read(*program);
     CHECK(program->is_cut);
-    // What was a tunnel before a rule sets headers is cut as well.
+    // A tunnel that was open before its host got headers is cut as well.
     (void)lab.tunnel("b.example:443");
     CHECK(lab.door->open() == 1);
     lab.door->change(with({headed("b.example:443")}));
