@@ -136,6 +136,11 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     }
     /// False: its log does not take it.
     bool on_egress(const EgressNotice& notice) { return log_if_room(type_of(notice), egress_data(notice)); }
+    /// False: nobody who could decide hears of it.
+    bool on_egress_question(const EgressQuestion& question);
+    void on_egress_decision(const std::string& id, std::string_view decision);
+    /// Adds a rule to `network.allow`. `reply` and errors as of patch().
+    void allow_host(const std::string& rule, Reply<View> reply);
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));
@@ -226,6 +231,10 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_capacity();
     std::uint32_t generation() const;
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
+    /// With the open turn's number, so that a client that follows this turn alone sees it.
+    void log_in_turn(EventType type, const std::string& data) {
+        log_->append(type, machine_.turn_open() ? turn_.record().turn : 0, data);
+    }
     /// Logs an event that requests can cause as often as they like. False: not now.
     bool log_if_room(EventType type, const std::string& data) {
         const bool takes = machine_.created() && !erasing_ && machine_.status() != Status::ended &&

@@ -6,6 +6,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/base/nearest.hpp"
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/digest.hpp"
 #include "core/conversation/journal.hpp"
@@ -156,8 +157,14 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
         return room;
     if (auto room = context_.sandboxes.room_for_files(request.user_id); !room)
         return room;
-    if (settings_.find_agent(agent) == nullptr)
-        return Error(Errc::unknown_agent, "no agent of that name is configured; /v1/system lists them");
+    if (settings_.find_agent(agent) == nullptr) {
+        std::vector<std::string> names;
+        for (const sandbox::AgentSpec& spec : settings_.agents)
+            names.push_back(spec.name);
+        return Error(Errc::unknown_agent, "No agent has this name" +
+                                              base::did_you_mean(agent, names, "`", ".") +
+                                              base::those_there_are("agents", names));
+    }
     if (auto may = check_network(context_, request.network); !may)
         return may;
     return sandbox::check_env(request.env);
@@ -242,10 +249,11 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     if (!preview_ports_.reserve(*made))
         reply = warn_of_ports(made->id, std::move(reply));
     record.key = ++last_key_;
+    record.idle_seconds = context_.settings.default_idle_seconds;
     request.apply_to(record);
     record.metadata = std::move(request.metadata);
     record.tools = request.tools;
-    record.ttl_seconds = request.ttl_seconds.value_or(0);
+    record.ttl_seconds = request.ttl_seconds.value_or(context_.settings.default_ttl_seconds);
     record.created_at = record.last_active_at = context_.clock.wall_now();
     record.sandbox_id = made->id;
     record.create_key = std::move(request.idempotency_key);

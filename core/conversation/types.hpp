@@ -57,8 +57,10 @@ enum class EventType : std::uint8_t {
     preview_changed = 21,
     egress_denied = 22,
     egress_closed = 23,
+    egress_request = 24,
+    egress_resolved = 25,
 };
-inline constexpr auto k_last_event_type = EventType::egress_closed;
+inline constexpr auto k_last_event_type = EventType::egress_resolved;
 
 std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.
@@ -190,6 +192,13 @@ struct ToolProgress {
     std::string tool;
     std::string status;   // running, completed, failed
     std::string message;  // for people; may be empty
+};
+
+/// A request to a host that no rule of its sandbox lists waits for a person's decision.
+struct EgressQuestion {
+    std::string id;
+    std::string host;
+    std::uint16_t port = 0;
 };
 
 /// The end of a request on the way out of a sandbox, or the sum of several with the same host, port, and

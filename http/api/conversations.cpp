@@ -41,7 +41,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
     if (body.has_error())
         co_return body.error();
     auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings),
-                                 api.conversations.default_limits());
+                                 api.conversations.default_limits(), api.conversations.default_preview());
     if (form.has_error())
         co_return form.error();
     if (auto open = claim_network(context.principal, form->network); open.has_error())

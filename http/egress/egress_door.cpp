@@ -5,6 +5,7 @@
 
 #include "core/egress/host.hpp"
 #include "core/plain/egress_limits.hpp"
+#include "http/egress/egress_questions.hpp"
 #include "http/server/problem.hpp"
 
 namespace atl::http {
@@ -55,6 +56,8 @@ void EgressDoor::change(const sandbox::EgressSettings& settings) {
         if (!rules_->holds(flow.grant) || rule_of(flow.grant) != flow.rule)
             flow.client->cut_at(flow.client->now());
     }
+    if (parts_.questions != nullptr)
+        parts_.questions->review(sandbox_id_, *rules_);
 }
 
 base::Result<std::shared_ptr<const TlsContext>> EgressDoor::tls_of(const EgressGrant& target,
@@ -227,19 +230,51 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     co_return response;
 }
 
+base::Task<base::Result<EgressGrant>> EgressDoor::async_ask(RequestContext& context, const Error& refusal,
+                                                            std::uint16_t default_port) {
+    const auto askable =
+        parts_.questions == nullptr ? std::nullopt : rules_->askable(context.request.authority, default_port);
+    if (!askable)
+        co_return refusal;
+    const EgressGrant target = *askable;
+    const auto ask = [&](EgressQuestions::Done done) {
+        parts_.questions->ask(sandbox_id_, target, std::move(done));
+    };
+    const auto may = co_await context.async_reply<void>(ask);
+    if (may.has_error())
+        co_return may.error();
+    // A rule for it is a grant like any other.
+    auto listed = rules_->check(context.request.authority, default_port);
+    if (listed.has_value())
+        co_return std::move(*listed);
+    co_return target;
+}
+
+base::Task<base::Result<EgressGrant>> EgressDoor::async_grant(RequestContext& context,
+                                                              std::uint16_t default_port) {
+    // What is refused has its turn, too: a program that asks again and again costs no more than others.
+    const auto turn = co_await async_turn(context);
+    auto listed = rules_->check(context.request.authority, default_port);
+    if (listed.has_value()) {
+        if (turn.has_error())
+            co_return about(*listed, turn.error());
+        co_return std::move(*listed);
+    }
+    const Error refusal = listed.error();
+    if (turn.has_error())
+        co_return refusal;
+    co_return co_await async_ask(context, refusal, default_port);
+}
+
 base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& context, EgressForm form,
                                                           std::shared_ptr<EgressReport> report) {
     const std::uint16_t default_port = form == EgressForm::connect ? std::uint16_t{0} : k_default_port;
     if (const auto asked = egress::parse_endpoint(context.request.authority, default_port))
         report->about(asked->host.name, asked->port);
-    // What is refused has its turn, too: a program that asks again and again costs no more than others.
-    const auto turn = co_await async_turn(context);
-    const auto grant = rules_->check(context.request.authority, default_port);
-    if (grant.has_error())
-        co_return grant.error();
-    const EgressGrant target = *grant;
-    if (turn.has_error())
-        co_return about(target, turn.error());
+    auto granted = co_await async_grant(context, default_port);
+    if (granted.has_error())
+        co_return granted.error();
+    const EgressGrant target = std::move(*granted);
     const RouteRulePtr rule = rule_of(target);
     std::shared_ptr<const TlsContext> tls;
     if (rule != nullptr) {

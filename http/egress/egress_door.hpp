@@ -69,6 +69,13 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     };
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    /// The target of a request that a person grants, whom it waits for where the rules have one asked.
+    /// Errors: `refusal`, those of EgressQuestions::ask(); shutting_down.
+    base::Task<base::Result<EgressGrant>> async_ask(RequestContext& context, const base::Error& refusal,
+                                                    std::uint16_t default_port);
+    /// The target of a request, after its turn. Errors: those of async_turn(), async_ask(),
+    /// EgressRules::check().
+    base::Task<base::Result<EgressGrant>> async_grant(RequestContext& context, std::uint16_t default_port);
     base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
                                                   std::shared_ptr<EgressReport> report);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,

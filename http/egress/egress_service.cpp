@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "http/egress/egress_questions.hpp"
+
 namespace atl::http {
 
 base::Result<std::string> EgressService::make_issuer(const std::string& sandbox_id) {
@@ -72,6 +74,8 @@ void EgressService::close_doors(const std::string& sandbox_id) {
         return;
     const Opened& opened = closed.mapped();
     server_.close_inner(*opened.door->services());
+    if (parts_.questions != nullptr)
+        parts_.questions->end(sandbox_id);
     if (opened.routes != nullptr)
         server_.close_inner(*opened.routes->services());
 }

@@ -71,9 +71,12 @@ std::shared_ptr<const void> RouteDoor::enlist(const RouteRulePtr& route, Connect
 
 Decision RouteDoor::admit(RequestContext& context, const Arrival&) {
     Decision decision;
-    // The answer to it would show what the route sets (RFC 9110 section 9.3.8).
-    if (context.request.method_text == "TRACE") {
-        decision.refusal = refuse(context, Error(Errc::method_not_allowed, "No route passes TRACE on."));
+    // The answer to TRACE would show what the route sets (RFC 9110 section 9.3.8); behind CONNECT are bytes
+    // that no rule of the route has looked at.
+    const std::string_view method = context.request.method_text;
+    if (method == "TRACE" || method == "CONNECT") {
+        decision.refusal = refuse(
+            context, Error(Errc::method_not_allowed, "No route passes " + std::string(method) + " on."));
         return decision;
     }
     decision.handler = &handler_;
@@ -106,6 +109,8 @@ base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
         request.route = asked->route->settings.name;
     const auto report = std::make_shared<EgressReport>(parts_.reports, std::move(request));
     if (asked.has_error()) {
+        // What is refused has its turn, too, as at the proxy.
+        static_cast<void>(co_await door_->async_turn(context));
         report->refuse(asked.error());
         co_return asked.error();
     }

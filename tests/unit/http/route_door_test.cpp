@@ -154,7 +154,7 @@ TEST_CASE("Only the methods and paths of a route pass, and no path that has two 
     CHECK(bound.status("GET /m/own").empty());
 }
 
-TEST_CASE("There is no way but the routes, and none for TRACE") {
+TEST_CASE("There is no way but the routes, and none for TRACE and CONNECT") {
     EgressRoute other = route_to("https://mixed.example", "");
     other.headers.clear();
     other.name = "other";
@@ -166,6 +166,7 @@ TEST_CASE("There is no way but the routes, and none for TRACE") {
         CHECK(lab.status(line) == "HTTP/1.1 404");
     }
     CHECK(lab.status("TRACE /m/x") == "HTTP/1.1 405");
+    CHECK(lab.status("CONNECT /m/x") == "HTTP/1.1 405");
     CHECK(lab.dialed.empty());
     // Controls: the operator's is there, too, and the sandbox's own goes before one of its name.
     CHECK(lab.status("GET /other/x").empty());
