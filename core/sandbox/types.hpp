@@ -60,8 +60,8 @@ struct EgressSettings {
     std::vector<std::string> allow;  // rules in normal form
     std::string user_id;             // of the key that set them; empty: a key without a user did
     std::vector<EgressRoute> routes{};
-    std::vector<EgressRoute> hosts{};  // the rules of `allow` that set headers; each is in `allow`, too
     bool ask = false;                  // a person decides on a host that `allow` does not list
+    std::vector<EgressRoute> hosts{};  // the rules of `allow` that set headers; each is in `allow`, too
     bool operator==(const EgressSettings&) const = default;
 };
 

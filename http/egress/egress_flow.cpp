@@ -73,6 +73,11 @@ base::Task<Relay::Outcome> EgressFlow::async_run(Connection& connection, Request
 }
 
 Result<std::unique_ptr<Exchange>> EgressFlow::exchange(const Request& request) const {
+    // The answer to TRACE would show what is set here; CONNECT would make a tunnel of the upstream's
+    // connection, whose requests nobody reads.
+    const std::string method(request.method_text);
+    if (method == "TRACE" || method == "CONNECT")
+        return Error(Errc::method_not_allowed, "This proxy does not pass " + method + " on.");
     auto heads = ports_.make_heads ? ports_.make_heads(request)
                                    : Result<std::unique_ptr<HeadPolicy>>(std::make_unique<ForwardHeads>(
                                          egress_authority(grant_, k_http_port)));
@@ -174,13 +179,16 @@ base::Task<Relay::After> EgressFlow::async_serve_opened(Connection& client, cons
 }
 
 // The rest of the request is not read.
-base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Error& error) const {
+base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Request& request,
+                                                  const Error& error) const {
     if (ports_.report != nullptr)
         ports_.report->refuse(error);
     const std::unique_ptr<Response> refusal = ports_.refuse(error);
     std::string text = "HTTP/1.1 " + std::to_string(refusal->status) + ' ' + refusal->phrase +
                        "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
-                       std::to_string(refusal->body.size()) + "\r\n\r\n" + refusal->body;
+                       std::to_string(refusal->body.size()) + "\r\n\r\n";
+    if (request.method_text != "HEAD")
+        text += refusal->body;
     const Io io = co_await client.async_send(text);
     co_return io == Io::ok ? After::linger : After::close;
 }
@@ -200,7 +208,7 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
         parser.stream_body();
         const auto relay = exchange(parser.request());
         if (relay.has_error())
-            co_return co_await async_refuse(client, relay.error());
+            co_return co_await async_refuse(client, parser.request(), relay.error());
         (*relay)->end_with_upstream();
         const Outcome outcome = co_await (*relay)->async_run(client, parser, state);
         if (outcome.instead)
@@ -212,7 +220,7 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
     }
 }
 
-// False: the connection ended, or what came is no request that passes.
+// False: the connection ended, or what came is no request.
 base::Task<bool> EgressFlow::async_read_head(Connection& client, RequestParser& parser,
                                              const ServerState& state) {
     client.set_deadline(state.settings.idle_deadline);
@@ -231,9 +239,7 @@ base::Task<bool> EgressFlow::async_read_head(Connection& client, RequestParser& 
             co_return false;
     }
     client.clear_deadline();
-    const std::string_view method = parser.request().method_text;
-    // CONNECT would make a tunnel of the upstream's connection, whose requests nobody reads.
-    co_return method != "TRACE" && method != "CONNECT";
+    co_return true;
 }
 
 }  // namespace atl::http

@@ -53,7 +53,8 @@ class EgressFlow final : public Relay {
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
     Way cut(EgressReason reason) const;
     base::Task<After> async_serve_opened(Connection& client, const ServerState& state);
-    base::Task<After> async_refuse(Connection& client, const base::Error& error) const;
+    base::Task<After> async_refuse(Connection& client, const Request& request,
+                                   const base::Error& error) const;
     base::Task<After> async_serve_requests(Connection& client, const ServerState& state);
     base::Task<bool> async_read_head(Connection& client, RequestParser& parser, const ServerState& state);
 

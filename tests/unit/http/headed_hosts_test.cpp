@@ -11,6 +11,7 @@
 #include "core/base/task_group.hpp"
 #include "http/egress/egress_adapters.hpp"
 #include "http/egress/egress_door.hpp"
+#include "http/egress/egress_questions.hpp"
 #include "http/egress/egress_tls.hpp"
 #include "http/server/session.hpp"
 #include "tests/support/fake_world.hpp"
@@ -131,9 +132,10 @@ class Program {
 
 class HeadedLab {
   public:
-    explicit HeadedLab(const EgressSettings& settings = with({headed()}),
+    explicit HeadedLab(const EgressSettings& wanted = with({headed()}),
                        const CertificatePem& upstreams_pem = issued("DNS:a.example"))
         : pem_(upstreams_pem),
+          settings(wanted),
           issuer(http::SandboxCa::make().value()),
           door(std::make_shared<http::EgressDoor>("box", parts(), settings, issuer)) {}
     ~HeadedLab() {
@@ -161,12 +163,15 @@ class HeadedLab {
     std::unique_ptr<Program> tunnel(const std::string& to = "a.example:443") {
         auto program = connect();
         program->send("CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n\r\n");
+        await_answer(*program);
+        return program;
+    }
+    void await_answer(Program& program) {
         answer.clear();
         for (int turns = 0; turns < 50; ++turns) {
             run();
-            answer += program->receive();
+            answer += program.receive();
         }
-        return program;
     }
     /// A program that speaks TLS through its tunnel; null: it was refused.
     std::unique_ptr<Program> open(const std::string& to = "a.example:443") {
@@ -229,7 +234,23 @@ class HeadedLab {
                                &http::make_hello_reader};
         made.secure = http::make_egress_tls(timers_, trusting_context());
         made.secrets = &secrets;
+        made.questions = &questions;
         return made;
+    }
+    http::EgressQuestions::Ports desk() {
+        return {clock_,
+                timers_,
+                policy,
+                [this](const std::string&, const conversation::EgressQuestion& question) {
+                    asked.push_back(question.id);
+                    return true;
+                },
+                [](const std::string&, const std::string&, std::string_view) {},
+                [this](const std::string&, const std::string& rule, const http::EgressQuestions::Done& done) {
+                    settings.allow.push_back(rule);
+                    door->change(settings);
+                    done({});
+                }};
     }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
@@ -240,6 +261,9 @@ class HeadedLab {
 
   public:
     FakeEgressPolicy policy;
+    EgressSettings settings;
+    std::vector<std::string> asked;  // ids of questions
+    http::EgressQuestions questions{desk()};
     OneSecret secrets;
     std::string answer;
     std::vector<std::unique_ptr<TlsUpstream>> upstreams;
@@ -296,7 +320,13 @@ TEST_CASE("SNI, the name of the tunnel and Host of each request are one") {
     other->begin_tls("b.example", "b.example");
     CHECK_FALSE(lab.shake(*other));
     CHECK(other->is_cut);
-    CHECK(lab.issuer->leaves() == 1);  // for the name of the tunnel alone
+    for (int i = 0; i < 10; ++i) {
+        const std::string name = "b" + std::to_string(i) + ".example";
+        const auto one_more = lab.tunnel();
+        one_more->begin_tls(name, name);
+        CHECK_FALSE(lab.shake(*one_more));
+    }
+    CHECK(lab.issuer->leaves() == 1);  // for the name of the tunnel, whatever names a program asks for
 
     const auto program = lab.open();
     REQUIRE(program);
@@ -341,12 +371,51 @@ TEST_CASE("Bytes that are no HTTP/1.1 over TLS do not reach the upstream") {
     http2->begin_tls("a.example", "a.example");
     CHECK_FALSE(lab.shake(*http2));
     CHECK(http2->is_cut);
+}
 
-    const auto trace = lab.open();
-    REQUIRE(trace);
-    trace->write("TRACE / HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    CHECK(lab.upstream_read().empty());
-    CHECK(lab.read(*trace).empty());
+TEST_CASE("What would show the headers that are set is refused, and a refusal of HEAD has no body") {
+    EgressRoute host = headed();
+    host.methods = {"GET", "TRACE", "CONNECT"};
+    HeadedLab lab(with({host}));
+    for (const char* method : {"TRACE", "CONNECT", "HEAD", "GET"}) {
+        INFO(method);
+        const auto program = lab.open();
+        REQUIRE(program);
+        program->write(std::string(method) + " / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        const bool passes = std::string_view(method) == "GET";  // the control
+        CHECK(lab.upstream_read().empty() != passes);
+        const std::string answer = lab.read(*program);
+        const bool is_head = std::string_view(method) == "HEAD";
+        CHECK(answer.starts_with(is_head ? "HTTP/1.1 403 " : "HTTP/1.1 405 ") != passes);
+        CHECK(answer.ends_with("\r\n\r\n") == is_head);
+        CHECK(program->is_cut != passes);
+    }
+}
+
+TEST_CASE("Nobody is asked about a host whose rule sets headers, and what a person grants stays shut") {
+    EgressSettings settings = with({headed()});
+    settings.ask = true;
+    HeadedLab lab(settings, issued("DNS:a.example,DNS:asked.example"));
+    CHECK(lab.open());
+    CHECK(lab.asked.empty());
+    for (const auto decision : {http::EgressDecision::once, http::EgressDecision::always}) {
+        const auto program = lab.tunnel("asked.example:443");
+        CHECK(lab.answer.empty());
+        REQUIRE_FALSE(lab.asked.empty());
+        bool is_decided = false;
+        lab.questions.decide("box", lab.asked.back(), decision, "",
+                             [&](const base::Result<void>& done) { is_decided = done.has_value(); });
+        CHECK(is_decided);
+        lab.await_answer(*program);
+        REQUIRE(lab.answer.starts_with("HTTP/1.1 200 "));
+        program->begin_tls("asked.example", "asked.example");
+        CHECK_FALSE(lab.shake(*program));
+        CHECK(SSL_get_verify_result(program->ssl()) != X509_V_OK);
+    }
+    CHECK(lab.asked.size() == 2);
+    CHECK(lab.issuer->leaves() == 1);
+    // The rule that the last decision added has left the headers of the other one.
+    CHECK(lab.open());
 }
 
 TEST_CASE("A program of TLS 1.2 is served, and its renegotiation is not") {
@@ -355,11 +424,16 @@ TEST_CASE("A program of TLS 1.2 is served, and its renegotiation is not") {
     REQUIRE(SSL_CTX_set_max_proto_version(program->settings(), TLS1_2_VERSION) == 1);
     program->begin_tls("a.example", "a.example");
     REQUIRE(lab.shake(*program));
+    // The control.
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET / "));
+    lab.upstreams.back()->write("HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 204 "));
+    CHECK_FALSE(program->is_cut);
     REQUIRE(SSL_renegotiate(program->ssl()) == 1);
     CHECK_FALSE(program->shake_hands());
     (void)lab.read(*program);
     CHECK(program->is_cut);
-    CHECK(lab.upstream_read().empty());
 }
 
 TEST_CASE("Only the methods and paths of a host's rule pass") {
