@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -398,7 +399,9 @@ Result<void> Application::Parts::open_http() {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
         const auto& names = config.names_of_ports();
-        const auto host = names ? names->host_of_port(sandbox.id, port) : std::nullopt;
+        // As PreviewService::shown_here(): `any_port` of an earlier start counts only with such names.
+        const bool is_shown = config.port_names || std::ranges::count(sandbox.preview.ports, port) > 0;
+        const auto host = names && is_shown ? names->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
     api = std::make_unique<http::Api>(

@@ -77,6 +77,8 @@ class Ceilings {
 
     /// Whether a range of --egress-private has that address and port.
     bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
+    /// Whether there is such a range at all: without one, Reach::ranges reaches no more than public_only.
+    bool opens_any() const noexcept { return !ranges_.empty(); }
 
   private:
     struct Range {

@@ -99,9 +99,9 @@ class CeilingRules final : public EgressRules {
     }
 
   private:
-    static EgressGrant grant_of(const egress::Endpoint& endpoint, const egress::Grant& granted) {
+    EgressGrant grant_of(const egress::Endpoint& endpoint, const egress::Grant& granted) const {
         return {endpoint.host.name, endpoint.port, endpoint.host.address, granted.bytes == egress::Bytes::any,
-                granted.reach == egress::Reach::ranges};
+                granted.reach == egress::Reach::ranges && ceilings_.opens_any()};
     }
     /// As if the list had a rule for this host and port, which the key that set it may list.
     std::optional<egress::Grant> grant_by_person(const egress::Endpoint& endpoint) const {
