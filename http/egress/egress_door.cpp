@@ -195,6 +195,18 @@ base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_reach(Re
     co_return std::move(stream);
 }
 
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_renew(
+    RequestContext& context, const EgressGrant& target, const RouteRule& rule,
+    const std::shared_ptr<EgressReport>& report) {
+    const auto turn = co_await async_turn(context);
+    if (turn.has_error())
+        co_return about(target, turn.error());
+    auto stream = co_await async_connect(context, rule, target, *report);
+    if (stream.has_error())
+        co_return stream.error();
+    co_return report->count(std::move(*stream));
+}
+
 // Host is compared, although the upstream gets the granted name anyway: a program that means another site is
 // to hear of it.
 base::Result<std::unique_ptr<HeadPolicy>> EgressDoor::heads_of(const RouteRule& rule, const Request& request,
@@ -301,6 +313,9 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
             return heads_of(*rule, request, *report);
         };
         ports.tls = std::move(tls);
+        ports.reconnect = [this, &context, target, rule, report] {
+            return async_renew(context, target, *rule, report);
+        };
     }
     Response response;
     response.payer =

@@ -85,6 +85,11 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
                                                                       const EgressGrant& target,
                                                                       const RouteRulePtr& rule,
                                                                       EgressReport& report);
+    /// Another connection for the same tunnel, after a turn of its own. Errors: as of async_connect();
+    /// those of async_turn().
+    base::Task<base::Result<std::unique_ptr<ByteStream>>> async_renew(
+        RequestContext& context, const EgressGrant& target, const RouteRule& rule,
+        const std::shared_ptr<EgressReport>& report);
     base::Result<std::unique_ptr<HeadPolicy>> heads_of(const RouteRule& rule, const Request& request,
                                                        EgressReport& report) const;
     /// The certificate that a tunnel to such a target is opened with. Errors: network_not_allowed for another

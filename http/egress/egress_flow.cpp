@@ -4,6 +4,7 @@
 
 #include "core/plain/egress_limits.hpp"
 #include "http/proxy/tunnel.hpp"
+#include "http/proxy/upstream_pool.hpp"
 #include "http/server/server_state.hpp"
 
 namespace atl::http {
@@ -37,6 +38,13 @@ class EgressFlow::Upstream final : public UpstreamPort {
     bool is_crowded() const override { return false; }
     std::unique_ptr<ByteStream> take() { return std::move(stream_); }
     bool is_open() const noexcept { return stream_ != nullptr; }
+    bool is_used() const noexcept { return is_used_; }
+    /// It has answered before, and ended the connection since.
+    bool is_stale() const { return is_used_ && stream_ != nullptr && !is_quiet(*stream_); }
+    void renew(std::unique_ptr<ByteStream> stream) {
+        stream_ = std::move(stream);
+        is_used_ = false;
+    }
 
   private:
     std::unique_ptr<ByteStream> stream_;
@@ -84,15 +92,13 @@ Result<std::unique_ptr<Exchange>> EgressFlow::exchange(const Request& request) c
     if (heads.has_error())
         return heads.error();
     auto refuse = [this](const Error& error) {
-        if (ports_.report != nullptr)
-            ports_.report->refuse(error);
         const bool is_late = error.code() == Errc::deadline_exceeded;
         const bool is_upstream = is_late || error.code() == Errc::upstream_failed;
         const std::string who = egress_authority(grant_, k_http_port);
-        return ports_.refuse(!is_upstream ? error
-                                          : Error(error.code(), who + (is_late ? " did not answer in time."
-                                                                               : " broke HTTP, or ended its "
-                                                                                 "connection too early.")));
+        return refusal_of(!is_upstream ? error
+                                       : Error(error.code(), who + (is_late ? " did not answer in time."
+                                                                            : " broke HTTP, or ended its "
+                                                                              "connection too early.")));
     };
     auto made = std::make_unique<Exchange>(upstream_, std::move(*heads), std::move(refuse),
                                            ExchangeDeadlines{.idle = base::k_egress_idle_time});
@@ -178,19 +184,31 @@ base::Task<Relay::After> EgressFlow::async_serve_opened(Connection& client, cons
     co_return co_await async_serve_requests(client, state);
 }
 
-// The rest of the request is not read.
-base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Request& request,
-                                                  const Error& error) const {
+std::unique_ptr<Response> EgressFlow::refusal_of(const Error& error) const {
     if (ports_.report != nullptr)
         ports_.report->refuse(error);
-    const std::unique_ptr<Response> refusal = ports_.refuse(error);
-    std::string text = "HTTP/1.1 " + std::to_string(refusal->status) + ' ' + refusal->phrase +
+    return ports_.refuse(error);
+}
+
+// The rest of the request is not read.
+base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Request& request,
+                                                  const Response& refusal) const {
+    std::string text = "HTTP/1.1 " + std::to_string(refusal.status) + ' ' + refusal.phrase +
                        "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
-                       std::to_string(refusal->body.size()) + "\r\n\r\n";
+                       std::to_string(refusal.body.size()) + "\r\n\r\n";
     if (request.method_text != "HEAD")
-        text += refusal->body;
+        text += refusal.body;
     const Io io = co_await client.async_send(text);
     co_return io == Io::ok ? After::linger : After::close;
+}
+
+// Null: the upstream is connected again.
+base::Task<std::unique_ptr<Response>> EgressFlow::async_renew() {
+    auto fresh = co_await ports_.reconnect();
+    if (fresh.has_error())
+        co_return refusal_of(fresh.error());
+    upstream_->renew(std::move(*fresh));
+    co_return nullptr;
 }
 
 // Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host
@@ -206,11 +224,20 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
             co_return After::close;
         }
         parser.stream_body();
+        std::unique_ptr<Response> refusal;
         const auto relay = exchange(parser.request());
         if (relay.has_error())
-            co_return co_await async_refuse(client, parser.request(), relay.error());
+            refusal = refusal_of(relay.error());
+        else if (ports_.reconnect && upstream_->is_stale())
+            refusal = co_await async_renew();
+        if (refusal != nullptr)
+            co_return co_await async_refuse(client, parser.request(), *refusal);
         (*relay)->end_with_upstream();
+        const bool was_used = upstream_->is_used();
         const Outcome outcome = co_await (*relay)->async_run(client, parser, state);
+        if (outcome.instead && !was_used)
+            co_return co_await async_refuse(client, parser.request(), *outcome.instead);
+        // The upstream may have ended as the request went out: programs try again after a reset.
         if (outcome.instead)
             client.cut();
         if (outcome.instead || outcome.after != After::again)

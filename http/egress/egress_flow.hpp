@@ -37,6 +37,9 @@ class EgressFlow final : public Relay {
         /// Of a tunnel that is opened: it has the certificate for the granted name. Null: the tunnel stays
         /// shut.
         std::shared_ptr<const TlsContext> tls{};
+        /// Connects again where the upstream has ended the connection between two requests of a tunnel;
+        /// empty: the tunnel ends with it.
+        std::function<base::Task<base::Result<std::unique_ptr<ByteStream>>>()> reconnect{};
     };
     EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
     ~EgressFlow() override;
@@ -53,8 +56,9 @@ class EgressFlow final : public Relay {
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
     Way cut(EgressReason reason) const;
     base::Task<After> async_serve_opened(Connection& client, const ServerState& state);
-    base::Task<After> async_refuse(Connection& client, const Request& request,
-                                   const base::Error& error) const;
+    std::unique_ptr<Response> refusal_of(const base::Error& error) const;
+    base::Task<After> async_refuse(Connection& client, const Request& request, const Response& refusal) const;
+    base::Task<std::unique_ptr<Response>> async_renew();
     base::Task<After> async_serve_requests(Connection& client, const ServerState& state);
     base::Task<bool> async_read_head(Connection& client, RequestParser& parser, const ServerState& state);
 

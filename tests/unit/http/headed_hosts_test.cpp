@@ -134,7 +134,7 @@ class HeadedLab {
   public:
     explicit HeadedLab(const EgressSettings& wanted = with({headed()}),
                        const CertificatePem& upstreams_pem = issued("DNS:a.example"))
-        : pem_(upstreams_pem),
+        : certificate(upstreams_pem),
           settings(wanted),
           issuer(http::SandboxCa::make().value()),
           door(std::make_shared<http::EgressDoor>("box", parts(), settings, issuer)) {}
@@ -225,7 +225,7 @@ class HeadedLab {
                                    done(http::EgressAddresses{*http::parse_address("192.0.2.1")});
                                },
                                [this](http::EgressAddresses, std::uint16_t, http::EgressDialDone done) {
-                                   upstreams.push_back(std::make_unique<TlsUpstream>(pem_));
+                                   upstreams.push_back(std::make_unique<TlsUpstream>(certificate));
                                    http::Socket socket(loop_.get_executor());
                                    socket.assign(boost::asio::generic::stream_protocol(AF_UNIX, 0),
                                                  upstreams.back()->client_end.release());
@@ -254,12 +254,12 @@ class HeadedLab {
     }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
-    const CertificatePem pem_;
     boost::asio::io_context loop_{1};
     FakeClock clock_;
     FakeTimers timers_{clock_};
 
   public:
+    CertificatePem certificate;  // of upstreams from now on
     FakeEgressPolicy policy;
     EgressSettings settings;
     std::vector<std::string> asked;  // ids of questions
@@ -301,6 +301,41 @@ TEST_CASE(
     program->write("GET / HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
     CHECK(has_part(lab.upstream_read(), "x-api-key: value-of-mine\r\n"));
     CHECK(lab.upstreams.size() == 1);
+}
+
+TEST_CASE("An upstream that ends its connection between two requests is connected again") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    for (int i = 0; i < 3; ++i) {
+        program->write("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nabc");
+        const std::string asked = lab.upstream_read();
+        CHECK(has_part(asked, "x-api-key: value-of-mine\r\n"));
+        CHECK(asked.ends_with("\r\n\r\nabc"));
+        lab.upstreams.back()->write("HTTP/1.1 204 No Content\r\n\r\n");
+        CHECK(lab.read(*program).starts_with("HTTP/1.1 204 "));
+        // The control: one that stays is used again.
+        if (i > 0)
+            REQUIRE(::shutdown(lab.upstreams.back()->own_end.get(), SHUT_RDWR) == 0);
+        lab.run();
+    }
+    CHECK(lab.upstreams.size() == 2);
+    CHECK_FALSE(program->is_cut);
+    // One that cannot be verified any more gets nothing, and the program the reason.
+    lab.certificate = issued("DNS:b.example");
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+}
+
+TEST_CASE("The first answer of an upstream that breaks HTTP is a 502 in the tunnel") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET / "));
+    lab.upstreams.back()->write("SSH-2.0-x\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
 }
 
 TEST_CASE("A host without headers stays a tunnel that nobody opens") {
