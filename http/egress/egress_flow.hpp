@@ -34,8 +34,7 @@ class EgressFlow final : public Relay {
         std::shared_ptr<RelayTurns> turns{};  // null: its bytes are of no turns
         /// For each request, or why it does not pass; empty: those of a proxy.
         std::function<base::Result<std::unique_ptr<HeadPolicy>>(const Request& request)> make_heads{};
-        /// Of a tunnel that is opened: it has the certificate for the granted name. Null: the tunnel stays
-        /// shut.
+        /// The certificate for the granted name, with which the tunnel is opened. Null: it stays shut.
         std::shared_ptr<const TlsContext> tls{};
         /// Connects again where the upstream has ended the connection between two requests of a tunnel;
         /// empty: the tunnel ends with it.

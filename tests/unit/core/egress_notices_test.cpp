@@ -112,7 +112,7 @@ TEST_CASE("A question about a host is told where a client follows, and its rule 
         [&](auto reply) { house.conversations->allow_host(box, "a.example:443", std::move(reply)); });
     REQUIRE(changed.has_value());
     CHECK(changed->network.egress.allow == std::vector<std::string>{"b.example:443", "a.example:443"});
-    // What another rule sets stays.
+    // The headers of another rule stay.
     REQUIRE(changed->network.egress.hosts.size() == 1);
     CHECK(changed->network.egress.hosts[0].name == "b.example:443");
     CHECK_FALSE(house.conversations->on_egress_question("sbx_none", question));

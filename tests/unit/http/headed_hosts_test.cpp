@@ -321,7 +321,7 @@ TEST_CASE("An upstream that ends its connection between two requests is connecte
     }
     CHECK(lab.upstreams.size() == 2);
     CHECK_FALSE(program->is_cut);
-    // One that cannot be verified any more gets nothing, and the program the reason.
+    // An upstream that cannot be verified any more gets nothing, and the program the reason.
     lab.certificate = issued("DNS:b.example");
     program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     CHECK(lab.upstream_read().empty());
