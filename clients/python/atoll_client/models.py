@@ -125,7 +125,6 @@ class NetworkObject(TypedDict, total=False):
     whose requests get headers. With `ask` a host that is not listed waits for `conversation.decide_egress()`, after the event `egress_request`.
     """
 
-
     mode: Literal["none", "host", "egress"]
     allow: List[Union[str, NetworkHost]]
     routes: List[NetworkRoute]
