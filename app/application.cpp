@@ -399,7 +399,6 @@ Result<void> Application::Parts::open_http() {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
         const auto& names = config.names_of_ports();
-        // As PreviewService::shown_here(): `any_port` of an earlier start counts only with such names.
         const bool is_shown = config.port_names || std::ranges::count(sandbox.preview.ports, port) > 0;
         const auto host = names && is_shown ? names->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
@@ -432,8 +431,7 @@ Result<void> Application::Parts::open_http() {
     }
     http::Services services(*gate);
     open_previews();
-    const bool have_own_listener = !config.preview_listen.empty();
-    if (const auto& names = config.names_of_ports(); names && !have_own_listener)
+    if (const auto& names = config.names_of_ports(); names && config.preview_listen.empty())
         services.add("*." + names->domain(), *previews);
     if (const std::string warning = listen_warning(config); !warning.empty())
         LogLine(evt::listen_warning).quoted("err", warning).warn();
@@ -444,7 +442,7 @@ Result<void> Application::Parts::open_http() {
         addresses.insert(addresses.end(), bound->begin(), bound->end());
     }
     preview_addresses = addresses;
-    if (!have_own_listener)
+    if (config.preview_listen.empty())
         return {};
     auto bound = server->listen(config.preview_listen, http::Services(*previews));
     if (!bound)
@@ -473,8 +471,7 @@ void Application::Parts::open_previews() {
                                    config.limits};
     settings.port_names = config.port_names;
     // Nothing stands before a port of this machine.
-    if (config.previews)
-        settings.trusted_proxies = config.trusted_proxies;
+    settings.trusted_proxies = config.previews ? config.trusted_proxies : http::TrustedProxies();
     previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
     budgets.all.push_back(&previews->wakes());

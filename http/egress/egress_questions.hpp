@@ -27,7 +27,7 @@ enum class EgressDecision : std::uint8_t {
     always,  // as a rule of `network.allow`
     deny,
 };
-/// Of static storage.
+/// The text has static storage.
 std::string_view to_string(EgressDecision decision) noexcept;
 std::optional<EgressDecision> parse_decision(std::string_view text) noexcept;
 
