@@ -75,10 +75,6 @@ base::Result<AllowList> AllowList::from_json(const nlohmann::json& value, SetBy 
         return bad_list("must be an array of texts as \"api.example.com\"");
     std::vector<std::string> texts;
     for (const nlohmann::json& rule : value) {
-        if (rule.is_object())
-            return bad_rule(texts.size(),
-                            "must be a text as \"api.example.com:443\": rules with `headers`, `methods` or "
-                            "`paths` of their own are not supported yet");
         if (!rule.is_string())
             return bad_rule(texts.size(), "must be a text as \"api.example.com:443\"");
         texts.push_back(rule.get<std::string>());

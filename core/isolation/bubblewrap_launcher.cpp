@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <iterator>
 
 #include "core/isolation/bridge_socket.hpp"
@@ -85,9 +86,16 @@ base::Result<Pipe> make_pipe() {
     return made;
 }
 
+base::Result<base::UniqueFd> in_memory(const std::string& text) {
+    base::UniqueFd memory(::memfd_create("atoll-launch", MFD_CLOEXEC));
+    if (!memory || ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+        return launch_failed("memfd_create");
+    return memory;
+}
+
 // A NUL ends a word: what stands behind one would be read as further options, a mount of the host's folders
 // among them. So all that reaches the profile is checked here, whatever was checked before it was stored.
-base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments) {
+base::Result<base::UniqueFd> words_in_memory(const std::vector<std::string>& arguments) {
     std::string text;
     for (const auto& word : arguments) {
         if (word.find('\0') != std::string::npos)
@@ -96,10 +104,19 @@ base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments
         text += word;
         text += '\0';
     }
-    base::UniqueFd memory(::memfd_create("atoll-arguments", MFD_CLOEXEC));
-    if (!memory || ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-        return launch_failed("memfd_create");
-    return memory;
+    return in_memory(text);
+}
+
+/// The issuers that programs inside trust: those of the host as they are now, and the sandbox's own.
+base::Result<base::UniqueFd> bundle_in_memory(const std::string& hosts_bundle, const std::string& issuer) {
+    std::string text;
+    if (!hosts_bundle.empty()) {
+        std::ifstream file(hosts_bundle, std::ios::binary);
+        text.assign(std::istreambuf_iterator<char>(file), {});
+    }
+    if (!text.empty() && text.back() != '\n')
+        text += '\n';
+    return in_memory(text + issuer);
 }
 
 /// All paths that a launch uses: the sources of the profile, and bwrap itself.
@@ -163,6 +180,7 @@ struct BubblewrapLauncher::Descriptors {
     base::UniqueFd arguments;
     base::UniqueFd calls;
     base::UniqueFd argument_rules;
+    base::UniqueFd bundle;  // none: the sandbox has no issuer of its own
     Pipe log;
     Pipe status;
 };
@@ -246,6 +264,8 @@ ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, sandbox::Res
     plan.fds = {fds.null.get(),           fds.log.write_end.get(),   fds.log.write_end.get(),
                 fds.listener.get(),       fds.arguments.get(),       fds.calls.get(),
                 fds.argument_rules.get(), fds.status.write_end.get()};
+    if (fds.bundle)
+        plan.fds.push_back(fds.bundle.get());
     if (group)
         plan.group_fd = group->clone_into_fd();
     plan.max_file_bytes = spec.limits.disk_mb * k_bytes_per_mb;
@@ -279,7 +299,7 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     auto status = make_pipe();
     if (!status)
         return status.error();
-    auto arguments = in_memory(arguments_of(spec, folder));
+    auto arguments = words_in_memory(arguments_of(spec, folder));
     if (!arguments)
         return arguments.error();
     Descriptors fds;
@@ -291,6 +311,12 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     fds.argument_rules = filters_.open_arguments();
     if (!fds.null || !fds.calls || !fds.argument_rules)
         return launch_failed("opening what bubblewrap reads");
+    if (spec.issuer.empty())
+        return fds;
+    auto bundle = bundle_in_memory(config_.layout.bundle, spec.issuer);
+    if (!bundle)
+        return bundle.error();
+    fds.bundle = std::move(*bundle);
     return fds;
 }
 

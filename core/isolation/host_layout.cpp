@@ -10,6 +10,9 @@ namespace fs = std::filesystem;
 constexpr const char* k_program_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 constexpr const char* k_etc[] = {"etc/ssl/certs", "etc/ssl/openssl.cnf", "etc/alternatives",
                                  "etc/ld.so.cache"};
+// Debian's and Alpine's, Fedora's, openSUSE's.
+constexpr const char* k_bundles[] = {"etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt",
+                                     "etc/ssl/ca-bundle.pem"};
 // pressure: any process may register triggers there, and their removal can delay the end of that process by
 // minutes. The other paths describe the host's hardware, file systems and interrupts, or container engines
 // mask them.
@@ -46,6 +49,19 @@ void find_etc(const fs::path& root, HostLayout& layout) {
     const fs::path resolv = fs::canonical(root / "etc/resolv.conf", error);
     if (!error && fs::is_regular_file(resolv, error))
         layout.resolv_conf = resolv.string();
+}
+
+void find_bundle(const fs::path& root, HostLayout& layout) {
+    std::error_code error;
+    for (const char* name : k_bundles) {
+        if (!fs::is_regular_file(root / name, error))
+            continue;
+        layout.bundle = "/" + std::string(name);
+        layout.shows_bundle = fs::canonical(root / name, error) == fs::canonical(root, error) / name &&
+                              std::find(layout.etc_folders.begin(), layout.etc_folders.end(),
+                                        fs::path(layout.bundle).parent_path()) != layout.etc_folders.end();
+        return;
+    }
 }
 
 // Each mask costs a launch a mount. A path that only the host's root can open needs no mask, nor does an
@@ -133,6 +149,7 @@ base::Result<HostLayout> probe_layout(const std::vector<fs::path>& hidden, const
     HostLayout layout;
     find_program_folders(root, layout);
     find_etc(root, layout);
+    find_bundle(root, layout);
     std::vector<std::string> shown_whole = layout.etc_folders;
     shown_whole.insert(shown_whole.end(), layout.etc_files.begin(), layout.etc_files.end());
     auto copies = find_shown_etc(shown_etc, shown_whole, root);

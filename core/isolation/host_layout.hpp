@@ -29,6 +29,10 @@ struct HostLayout {
     /// The masked paths of /proc: they exist, have no namespace, and tell about the host or change it.
     std::vector<std::string> proc_files;
     std::vector<std::string> proc_folders;
+    /// The host's file with the issuers of certificates that it trusts; empty if it has none.
+    std::string bundle;
+    /// True if sandboxes see that file by this very name, without a symlink on the way.
+    bool shows_bundle = false;
     /// The host's resolver configuration with symlinks resolved; empty if it has none.
     std::string resolv_conf;
 };

@@ -43,14 +43,16 @@ void add_programs(Arguments& out, const HostLayout& layout, const ProfileSources
 }
 
 void add_etc(Arguments& out, const HostLayout& layout, const ProfileSources& sources,
-             sandbox::NetworkMode network) {
+             const sandbox::LaunchSpec& spec) {
     add(out, "--ro-bind", sources.etc, "/etc");
     for (const auto& path : layout.etc_folders)
         add(out, "--ro-bind", sources.host_root + path, path);
     for (const auto& path : layout.etc_files)
         add(out, "--ro-bind", sources.host_root + path, path);
-    if (!sandbox::has_own_net(network) && !layout.resolv_conf.empty())
+    if (!sandbox::has_own_net(spec.network) && !layout.resolv_conf.empty())
         add(out, "--ro-bind", layout.resolv_conf, "/etc/resolv.conf");
+    if (!spec.issuer.empty() && layout.shows_bundle)
+        add(out, "--perms", "0444", "--ro-bind-data", std::to_string(k_bundle_fd), layout.bundle);
 }
 
 void add_tmpfs(Arguments& out, std::size_t limit_bytes, const char* permissions, const char* path) {
@@ -82,7 +84,18 @@ void add_kernel_mounts(Arguments& out, const HostLayout& layout, const ProfileSo
     add_tmpfs(out, base::k_run_bytes, "0755", "/run");
 }
 
-void add_own_mounts(Arguments& out, const ProfileSources& sources) {
+// Variables name it by a path that does not depend on the host. What looks at the host's path finds it, too.
+void add_bundle(Arguments& out, const HostLayout& layout, const sandbox::LaunchSpec& spec) {
+    if (spec.issuer.empty())
+        return;
+    if (layout.shows_bundle)
+        add(out, "--symlink", layout.bundle, base::k_inner_bundle);
+    else
+        add(out, "--perms", "0444", "--ro-bind-data", std::to_string(k_bundle_fd), base::k_inner_bundle);
+}
+
+void add_own_mounts(Arguments& out, const HostLayout& layout, const sandbox::LaunchSpec& spec,
+                    const ProfileSources& sources) {
     if (sources.workspace.empty())
         add(out, "--dir", k_inner_workspace);
     else
@@ -93,6 +106,7 @@ void add_own_mounts(Arguments& out, const ProfileSources& sources) {
     else
         add(out, "--ro-bind", sources.agent_dir, k_inner_agent_dir);
     add(out, "--dir", "/atoll", "--ro-bind", sources.guest, k_inner_guest);
+    add_bundle(out, layout, spec);
     // Read-only, so that no process inside can replace the socket by a link to another socket.
     add(out, "--ro-bind", sources.bridge_dir, k_inner_bridge_dir);
     add(out, "--remount-ro", "/", "--chdir", k_inner_workspace);
@@ -103,7 +117,7 @@ std::size_t operand_count(std::string_view option) {
         option == "--die-with-parent" || option == "--as-pid-1" || option == "--clearenv")
         return 0;
     const bool two = option == "--setenv" || option == "--ro-bind" || option == "--bind" ||
-                     option == "--dev-bind" || option == "--symlink";
+                     option == "--dev-bind" || option == "--symlink" || option == "--ro-bind-data";
     return two ? 2 : 1;
 }
 
@@ -120,9 +134,9 @@ Arguments profile_arguments(const HostLayout& layout, const sandbox::LaunchSpec&
     add_namespaces(out, spec.network);
     add_environment(out, spec.env);
     add_programs(out, layout, sources);
-    add_etc(out, layout, sources, spec.network);
+    add_etc(out, layout, sources, spec);
     add_kernel_mounts(out, layout, sources, spec.limits);
-    add_own_mounts(out, sources);
+    add_own_mounts(out, layout, spec, sources);
     add(out, "--json-status-fd", std::to_string(k_status_fd));
     // The later filter is asked first, and of two equally strict answers the first counts.
     add(out, "--add-seccomp-fd", std::to_string(k_seccomp_calls_fd));

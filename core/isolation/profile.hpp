@@ -30,6 +30,7 @@ enum ProfileFd : int {
     k_seccomp_calls_fd = 5,
     k_seccomp_arguments_fd = 6,
     k_status_fd = 7,
+    k_bundle_fd = 8,  // of a sandbox with an issuer of its own: all that its programs trust
 };
 
 /// They lie over the masked paths of a sandbox.

@@ -9,6 +9,8 @@ namespace atl::base {
 inline constexpr const char* k_inner_workspace = "/workspace";
 inline constexpr const char* k_inner_agent_dir = "/agent";
 inline constexpr const char* k_inner_guest = "/atoll/guest";
+/// The issuers of certificates that programs trust, where the sandbox has one of its own.
+inline constexpr const char* k_inner_bundle = "/atoll/certificates.crt";
 inline constexpr const char* k_inner_bridge_dir = "/run/atoll";
 inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 

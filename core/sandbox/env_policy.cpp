@@ -30,7 +30,9 @@ constexpr std::string_view k_no_proxy = "localhost,127.0.0.1,::1";
 // this prefix, those of pip by themselves once the system's refusal is off (PIP_USER would break each venv).
 constexpr std::string_view k_local = "/workspace/.local";
 constexpr std::string_view k_local_programs = "/workspace/.local/bin";
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> k_egress_variables = {
+// Programs look at one of these for the issuers that they trust, and at the system's file without it.
+constexpr std::string_view k_bundle = base::k_inner_bundle;
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> k_egress_variables = {
     {{"HTTP_PROXY", k_proxy},
      {"HTTPS_PROXY", k_proxy},
      {"ALL_PROXY", k_proxy},
@@ -41,7 +43,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> k_egress
      {"no_proxy", k_no_proxy},
      {"NODE_USE_ENV_PROXY", "1"},
      {"NPM_CONFIG_PREFIX", k_local},
-     {"PIP_BREAK_SYSTEM_PACKAGES", "1"}}};
+     {"PIP_BREAK_SYSTEM_PACKAGES", "1"},
+     {"NODE_EXTRA_CA_CERTS", k_bundle},
+     {"SSL_CERT_FILE", k_bundle},
+     {"CURL_CA_BUNDLE", k_bundle},
+     {"REQUESTS_CA_BUNDLE", k_bundle},
+     {"PIP_CERT", k_bundle},
+     {"GIT_SSL_CAINFO", k_bundle},
+     {"CARGO_HTTP_CAINFO", k_bundle}}};
 
 // Routes with these names are found by the clients of their APIs, in these variables. Clients of OpenAI's
 // want the version in the address, others add it. A key has to be there, or they do not begin.

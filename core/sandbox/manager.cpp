@@ -212,8 +212,6 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
 Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     Generation& generation = *sandbox.generation;
     const Record& record = sandbox.record;
-    if (record.network == NetworkMode::egress && egress_ == nullptr)
-        return check_network(record.network, record.egress);
     if (!sandbox.is_bare && !ports_.disk.has_workspace(record.id))
         return Error(
             Errc::sandbox_failed,
@@ -238,6 +236,10 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
                                : compose_env(settings_.host_env, record, agent.routes);
     spec.network = generation.network = record.network;
     spec.limits = record.limits;
+    auto issuer = make_issuer(record);
+    if (!issuer)
+        return issuer.error();
+    spec.issuer = std::move(*issuer);
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
         Generation* living = lookup(id, number);
         if (living == nullptr) {

@@ -315,6 +315,7 @@ class Manager {
     static std::uint64_t weight_of(const Generation& generation);
     static Exit oom_exit(const Sandbox& sandbox, int code);
     void connect(Sandbox& sandbox, const AgentSpec& agent);
+    base::Result<std::string> make_issuer(const Record& record) const;
     void open_egress(Sandbox& sandbox, const AgentSpec& agent);
     void perform(Sandbox& sandbox, const MachineStep& step);
     void arm(Sandbox& sandbox, base::Millis deadline);

@@ -10,6 +10,15 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
+/// Empty: the sandbox needs none.
+Result<std::string> Manager::make_issuer(const Record& record) const {
+    if (record.network != NetworkMode::egress)
+        return std::string();
+    if (egress_ == nullptr)
+        return check_network(record.network, record.egress).error();
+    return egress_->make_issuer(record.id);
+}
+
 // The guest gets no command before the listener is there: a program inside could take its port.
 void Manager::open_egress(Sandbox& sandbox, const AgentSpec& agent) {
     Generation& generation = *sandbox.generation;

@@ -229,6 +229,7 @@ struct LaunchSpec {
     Environment env;  // complete: the launcher adds nothing
     NetworkMode network = NetworkMode::none;
     Limits limits;
+    std::string issuer{};  // PEM: a certificate that programs inside trust beside the host's; empty: none
 };
 
 /// A connection of the server to a port of a sandbox's own loopback. It counts as the server's as long as
@@ -303,7 +304,10 @@ class Egress {
     virtual ~Egress() = default;
     /// Whether a sandbox may have these settings. Errors: invalid_field; network_not_allowed, by a ceiling.
     virtual base::Result<void> check(const EgressSettings& settings) const = 0;
-    /// Serves a living generation at `listener` until close().
+    /// Makes the issuer that a generation about to start trusts; gives its certificate as PEM. It is
+    /// forgotten at close(). Errors: internal.
+    virtual base::Result<std::string> make_issuer(const std::string& sandbox_id) = 0;
+    /// Serves a living generation at `listener` until close(). After make_issuer().
     virtual void open(const std::string& sandbox_id, const EgressSettings& settings,
                       InnerListener listener) = 0;
     /// Serves its routes, too, and those of `defaults` whose names it does not have. After open().

@@ -43,9 +43,10 @@ struct RouteHeader {
     bool operator==(const RouteHeader&) const = default;
 };
 
-/// An upstream that programs inside reach at http://127.0.0.1:3129/NAME, with headers that they do not see.
+/// An upstream that programs inside reach with headers that they do not see: at http://127.0.0.1:3129/NAME,
+/// or at its own address, through the proxy.
 struct EgressRoute {
-    std::string name;
+    std::string name;      // of one at its own address: the rule of `allow` that it belongs to
     std::string upstream;  // as egress::Upstream::text()
     std::vector<RouteHeader> headers;
     std::vector<std::string> methods;  // empty: all
@@ -59,7 +60,8 @@ struct EgressSettings {
     std::vector<std::string> allow;  // rules in normal form
     std::string user_id;             // of the key that set them; empty: a key without a user did
     std::vector<EgressRoute> routes{};
-    bool ask = false;  // a person decides on a host that `allow` does not list
+    bool ask = false;                  // a person decides on a host that `allow` does not list
+    std::vector<EgressRoute> hosts{};  // the rules of `allow` that set headers; each is in `allow`, too
     bool operator==(const EgressSettings&) const = default;
 };
 

@@ -100,6 +100,7 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     visit({"egressAllow"}, record.egress.allow);
     visit({"egressUserId"}, record.egress.user_id);
     visit({"egressRoutes"}, record.egress.routes);
+    visit({"egressHosts"}, record.egress.hosts);
     visit({"egressAsk"}, record.egress.ask);
     each_field(record.limits, visit);
     visit({"previewAccess"}, record.preview.access);

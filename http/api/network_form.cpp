@@ -1,5 +1,7 @@
 #include "http/api/network_form.hpp"
 
+#include <algorithm>
+
 #include "core/egress/allow_list.hpp"
 #include "core/plain/egress_limits.hpp"
 #include "http/api/route_form.hpp"
@@ -10,16 +12,37 @@ namespace {
 constexpr std::size_t k_max_mode_bytes = 16;
 
 /// The rules in normal form. Who sets them does not matter for their form.
-std::vector<std::string> read_rules(ObjectReader& network) {
+void read_rules(ObjectReader& network, sandbox::EgressSettings& into) {
     const Json* const value = network.any("allow");
     if (value == nullptr)
-        return {};
-    const auto list = egress::AllowList::from_json(*value, egress::SetBy::operator_key);
-    if (list.has_error()) {
-        network.fail(list.error());
-        return {};
+        return;
+    into.hosts = read_hosts(*value, network);
+    if (network.failed())
+        return;
+    Json rules = *value;
+    auto host = into.hosts.begin();
+    for (Json& rule : rules) {
+        if (host != into.hosts.end() && rule.is_object())
+            rule = (host++)->name;
     }
-    return list->texts();
+    const auto list = egress::AllowList::from_json(rules, egress::SetBy::operator_key);
+    if (list.has_error())
+        network.fail(list.error());
+    else
+        into.allow = list->texts();
+}
+
+void write_rules(base::JsonWriter& json, const sandbox::EgressSettings& settings) {
+    json.begin_array();
+    for (const std::string& rule : settings.allow) {
+        const auto host = std::find_if(settings.hosts.begin(), settings.hosts.end(),
+                                       [&](const auto& each) { return each.name == rule; });
+        if (host != settings.hosts.end())
+            write_host(json, *host);
+        else
+            json.string(rule);
+    }
+    json.end_array();
 }
 
 }  // namespace
@@ -49,7 +72,7 @@ std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader) {
         network.fail("mode", "\"none\", \"host\" or \"egress\"");
     settings.mode = mode.value_or(settings.mode);
     if (settings.mode == sandbox::NetworkMode::egress) {
-        settings.egress.allow = read_rules(network);
+        read_rules(network, settings.egress);
         settings.egress.routes = read_routes(network);
         settings.egress.ask = network.boolean("ask").value_or(false);
     }
@@ -82,10 +105,7 @@ void write_network(base::JsonWriter& json, const sandbox::NetworkSettings& netwo
     }
     json.begin_object();
     json.key("mode").string(to_string(network.mode));
-    json.key("allow").begin_array();
-    for (const std::string& rule : network.egress.allow)
-        json.string(rule);
-    json.end_array();
+    write_rules(json.key("allow"), network.egress);
     write_routes(json.key("routes"), network.egress.routes);
     json.key("ask").raw(network.egress.ask ? "true" : "false");
     json.end_object();
@@ -97,7 +117,7 @@ void add_network_schemas(Schema& out) {
                   "none: no network. host: the host's. egress: a proxy of the server's as the "
                   "one way out, to the hosts of a list. The last two where the server and the "
                   "key allow them.");
-    Schema rules = list_of(text_up_to(base::k_max_egress_rule_bytes));
+    Schema rules = list_of(any_of_these({text_up_to(base::k_max_egress_rule_bytes), ref("NetworkHost")}));
     rules["maxItems"] = base::k_max_egress_rules;
     add_route_schemas(out);
     Schema routes = list_of(ref("NetworkRoute"));
@@ -107,8 +127,8 @@ void add_network_schemas(Schema& out) {
         {{"mode", "The mode; a change counts from the next start of the sandbox on.", ref("NetworkMode")},
          {"allow",
           "With egress, the hosts that it reaches: HOST, HOST:PORT, HOST:PORT/tcp for bytes that are no "
-          "TLS, or @GROUP; *.HOST for all names below. Ports 80 and 443 unless one is named. A change "
-          "counts at once, and cuts what is open against it.",
+          "TLS, or @GROUP; *.HOST for all names below. Ports 80 and 443 unless one is named. An object for "
+          "a host whose requests get headers. A change counts at once, and cuts what is open against it.",
           std::move(rules)},
          {"routes",
           "With egress, upstreams with headers that are set outside. A change counts at once, its variables "

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/egress/limits.hpp"
+#include "core/egress/pattern.hpp"
 #include "core/egress/route.hpp"
 #include "http/wire/text.hpp"
 
@@ -13,6 +14,7 @@ using sandbox::EgressRoute;
 using sandbox::RouteHeader;
 
 constexpr std::size_t k_max_upstream_bytes = 1024;
+constexpr std::size_t k_max_endpoint_bytes = egress::k_max_name_bytes + 1 + 6;  // a dot and a port behind it
 constexpr std::size_t k_max_route_value_bytes = 8 * 1024;
 constexpr std::size_t k_max_secret_name_bytes = 64;
 constexpr std::size_t k_max_variable_name_bytes = 128;
@@ -106,6 +108,14 @@ std::vector<std::string> read_texts(ObjectReader& reader, std::string_view name,
     return texts;
 }
 
+void read_bounds(ObjectReader& reader, EgressRoute& route) {
+    route.methods = read_texts(reader, "methods", base::k_max_route_methods, egress::is_route_method,
+                               "an array of methods such as \"GET\"; none is CONNECT or TRACE");
+    route.paths = read_texts(reader, "paths", base::k_max_route_paths, egress::is_path_pattern,
+                             "an array of paths such as \"/v1/models\" or \"/v1/*\", without \"..\", \"//\" "
+                             "or encoded forms of them");
+}
+
 /// Nothing, and no error: a variable is not set.
 std::optional<EgressRoute> read_route(const Json& value, const std::string& path, ObjectReader& network,
                                       const RouteVariables* variables) {
@@ -122,11 +132,7 @@ std::optional<EgressRoute> read_route(const Json& value, const std::string& path
         reader.fail("upstream",
                     "an address such as \"https://api.example.com\", perhaps with a port and a path");
     const bool has_all = read_headers(reader, path, route, variables);
-    route.methods = read_texts(reader, "methods", base::k_max_route_methods, egress::is_route_method,
-                               "an array of methods such as \"GET\"; none is CONNECT or TRACE");
-    route.paths = read_texts(reader, "paths", base::k_max_route_paths, egress::is_path_pattern,
-                             "an array of paths such as \"/v1/models\" or \"/v1/*\", without \"..\", \"//\" "
-                             "or encoded forms of them");
+    read_bounds(reader, route);
     route.git = reader.boolean("git").value_or(false);
     if (auto finished = reader.finish(); finished.has_error()) {
         network.fail(finished.error());
@@ -135,6 +141,28 @@ std::optional<EgressRoute> read_route(const Json& value, const std::string& path
     if (!has_all)
         return std::nullopt;
     return route;
+}
+
+std::optional<EgressRoute> read_host(const Json& value, const std::string& path, ObjectReader& network) {
+    ObjectReader reader(value, path);
+    EgressRoute host;
+    const auto endpoint = egress::parse_endpoint(reader.string("host", k_max_endpoint_bytes).value_or(""),
+                                                 egress::k_https_port);
+    if (endpoint && !endpoint->host.address) {
+        host.name = endpoint->text();
+        host.upstream = egress::Upstream{egress::Scheme::https, *endpoint, ""}.text();
+    } else {
+        reader.fail("host", "the name of one host such as \"api.example.com\", perhaps with a port");
+    }
+    if (reader.any("headers") == nullptr)
+        reader.fail("headers", "there: an object with what is set in each request, which may be empty");
+    read_headers(reader, path, host, nullptr);
+    read_bounds(reader, host);
+    if (auto finished = reader.finish(); finished.has_error()) {
+        network.fail(finished.error());
+        return std::nullopt;
+    }
+    return host;
 }
 
 std::size_t bytes_of(const EgressRoute& route) {
@@ -155,6 +183,44 @@ void write_texts(base::JsonWriter& json, const std::vector<std::string>& texts) 
     json.end_array();
 }
 
+/// The members that rules of both kinds have.
+void write_rule(base::JsonWriter& json, const EgressRoute& route) {
+    json.key("headers").begin_object();
+    for (const RouteHeader& header : route.headers) {
+        json.key(header.name);
+        if (header.secret.empty()) {
+            json.string(header.value);
+            continue;
+        }
+        json.begin_object();
+        json.key("secret").string(header.secret);
+        if (!header.value.empty())
+            json.key("prefix").string(header.value);
+        json.end_object();
+    }
+    json.end_object();
+    if (!route.methods.empty())
+        write_texts(json.key("methods"), route.methods);
+    if (!route.paths.empty())
+        write_texts(json.key("paths"), route.paths);
+}
+
+/// Adds `rule` to those of `member`, whose names have to differ and whose texts are bounded.
+void add_rule(std::vector<EgressRoute>& rules, EgressRoute rule, std::string_view member,
+              ObjectReader& network) {
+    const bool is_taken =
+        std::any_of(rules.begin(), rules.end(), [&](const auto& other) { return other.name == rule.name; });
+    if (is_taken)
+        network.fail(member, "rules with a name of their own each: \"" + rule.name + "\" is there twice");
+    rules.push_back(std::move(rule));
+    std::size_t bytes = 0;
+    for (const EgressRoute& each : rules)
+        bytes += bytes_of(each);
+    if (bytes > base::k_max_routes_bytes)
+        network.fail(member, "at most " + std::to_string(base::k_max_routes_bytes) +
+                                 " bytes of texts in rules with headers");
+}
+
 }  // namespace
 
 std::vector<EgressRoute> read_routes(ObjectReader& reader, const RouteVariables* variables) {
@@ -167,22 +233,37 @@ std::vector<EgressRoute> read_routes(ObjectReader& reader, const RouteVariables*
         return routes;
     }
     const std::string path = variables == nullptr ? "network.routes[" : "routes[";
-    std::size_t bytes = 0;
     for (std::size_t i = 0; i < value->size(); ++i) {
         auto route = read_route((*value)[i], path + std::to_string(i) + "].", reader, variables);
-        if (!route)
-            continue;
-        const bool is_taken = std::any_of(routes.begin(), routes.end(),
-                                          [&](const auto& other) { return other.name == route->name; });
-        if (is_taken)
-            reader.fail("routes",
-                        "routes with a name of their own each: \"" + route->name + "\" is there twice");
-        bytes += bytes_of(*route);
-        routes.push_back(std::move(*route));
+        if (route)
+            add_rule(routes, std::move(*route), "routes", reader);
     }
-    if (bytes > base::k_max_routes_bytes)
-        reader.fail("routes", "at most " + std::to_string(base::k_max_routes_bytes) + " bytes of texts");
     return routes;
+}
+
+std::vector<EgressRoute> read_hosts(const Json& allow, ObjectReader& network) {
+    std::vector<EgressRoute> hosts;
+    if (!allow.is_array())
+        return hosts;
+    for (std::size_t i = 0; i < allow.size() && !network.failed(); ++i) {
+        if (!allow[i].is_object())
+            continue;
+        auto host = read_host(allow[i], "network.allow[" + std::to_string(i) + "].", network);
+        if (!host)
+            continue;
+        if (hosts.size() == base::k_max_routes)
+            network.fail("allow", "a list with at most " + std::to_string(base::k_max_routes) +
+                                      " hosts that have headers");
+        add_rule(hosts, std::move(*host), "allow", network);
+    }
+    return hosts;
+}
+
+void write_host(base::JsonWriter& json, const EgressRoute& host) {
+    json.begin_object();
+    json.key("host").string(host.name);
+    write_rule(json, host);
+    json.end_object();
 }
 
 void write_routes(base::JsonWriter& json, const std::vector<EgressRoute>& routes) {
@@ -191,24 +272,7 @@ void write_routes(base::JsonWriter& json, const std::vector<EgressRoute>& routes
         json.begin_object();
         json.key("name").string(route.name);
         json.key("upstream").string(route.upstream);
-        json.key("headers").begin_object();
-        for (const RouteHeader& header : route.headers) {
-            json.key(header.name);
-            if (header.secret.empty()) {
-                json.string(header.value);
-                continue;
-            }
-            json.begin_object();
-            json.key("secret").string(header.secret);
-            if (!header.value.empty())
-                json.key("prefix").string(header.value);
-            json.end_object();
-        }
-        json.end_object();
-        if (!route.methods.empty())
-            write_texts(json.key("methods"), route.methods);
-        if (!route.paths.empty())
-            write_texts(json.key("paths"), route.paths);
+        write_rule(json, route);
         if (route.git)
             json.key("git").raw("true");
         json.end_object();
@@ -231,6 +295,24 @@ void add_route_schemas(Schema& out) {
     methods["maxItems"] = base::k_max_route_methods;
     Schema paths = list_of(text_up_to(egress::k_max_path_bytes));
     paths["maxItems"] = base::k_max_route_paths;
+    out["NetworkHost"] = described(
+        object(
+            Members::optional,
+            {{"host",
+              "The name of one host, with port 443 unless it has another; bound as the other rules of "
+              "`allow`.",
+              text_up_to(k_max_endpoint_bytes)},
+             {"headers",
+              "What the server sets in each request, in place of what programs inside say: a text, or a "
+              "secret, which they never see.",
+              headers},
+             {"methods", "The methods that pass; all where it is missing or empty.", methods},
+             {"paths", "The paths that pass, each exact or ending in `*`; all where it is missing or empty.",
+              paths}},
+            {"host", "headers"}),
+        "A host whose TLS ends at the server, by an issuer that the sandbox alone trusts: requests to it "
+        "over "
+        "HTTPS get headers that programs inside do not see.");
     out["NetworkRoute"] = described(
         object(
             Members::optional,

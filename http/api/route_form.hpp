@@ -24,7 +24,12 @@ std::vector<sandbox::EgressRoute> read_routes(ObjectReader& reader,
                                               const RouteVariables* variables = nullptr);
 /// Writes routes as they were read: names of secrets, never values.
 void write_routes(base::JsonWriter& json, const std::vector<sandbox::EgressRoute>& routes);
-/// The schema NetworkRoute.
+/// Reads the objects in an array `allow`, in its order: rules of a host whose requests get headers. The name
+/// of each is the rule as a text, as egress::Endpoint has it. Errors as of read_routes().
+std::vector<sandbox::EgressRoute> read_hosts(const Json& allow, ObjectReader& network);
+/// Writes such a rule.
+void write_host(base::JsonWriter& json, const sandbox::EgressRoute& host);
+/// The schemas NetworkRoute and NetworkHost.
 void add_route_schemas(Schema& out);
 
 }  // namespace atl::http

@@ -24,8 +24,19 @@ export function modeOf(network) {
     return typeof network === 'string' ? network : network.mode;
 }
 
+const entriesOf = (network) => (typeof network === 'string' ? [] : (network.allow ?? []));
+const textOf = (entry) => (typeof entry === 'string' ? entry : entry.host);
+
+/** The rules as texts: of one that sets headers, its host. */
 export function rulesOf(network) {
-    return typeof network === 'string' ? [] : (network.allow ?? []);
+    return entriesOf(network).map(textOf);
+}
+
+/** The hosts whose rules set headers, and the names of these, as lines for people. */
+export function headersOf(network) {
+    return entriesOf(network)
+        .filter((entry) => typeof entry !== 'string')
+        .map(({ host, headers }) => `${host}: ${Object.keys(headers).join(', ') || 'no header'}`);
 }
 
 /** The rules in a text, which are apart by spaces, commas or lines. */
@@ -38,10 +49,14 @@ export function asksOf(network) {
     return typeof network === 'object' && network.ask === true;
 }
 
-/** The member `network` of a request. It replaces the network as a whole: members of `before` that a form does not show are kept. */
+/**
+ * The member `network` of a request. It replaces the network as a whole: members of `before` that a form does not show are kept, and so is what
+ * a rule of `allow` sets.
+ */
 export function networkOf(mode, allow, before = {}) {
     if (mode !== 'egress') return mode;
-    return { ...(modeOf(before) === 'egress' ? before : {}), mode, allow };
+    const kept = new Map(entriesOf(before).map((entry) => [textOf(entry), entry]));
+    return { ...(modeOf(before) === 'egress' ? before : {}), mode, allow: allow.map((rule) => kept.get(rule) ?? rule) };
 }
 
 // HOST, HOST:PORT, HOST:PORT/tcp or [v6]:PORT.

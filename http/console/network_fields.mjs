@@ -1,5 +1,5 @@
 // The fields of a form for the network of a sandbox: the mode, and with egress the operator's groups and a list of rules.
-import { MODES, asksOf, modeOf, readRules, rulesOf } from './network.mjs';
+import { MODES, asksOf, headersOf, modeOf, readRules, rulesOf } from './network.mjs';
 import { h, options } from './view.mjs';
 
 const HINT = 'Ports 80 and 443, unless a rule names one. *.example.org: all names below it. host:22/tcp: any bytes, not TLS alone.';
@@ -41,7 +41,11 @@ export class NetworkFields {
             groups.append(h('legend', '', 'Groups of hosts'), ...this.#groups.map((box) => labelled(box, box.value, 'check')));
             parts.push(groups);
         }
-        this.#box.replaceChildren(...parts, labelled(this.#rules, 'Hosts, one a line'), h('p', 'hint', HINT), labelled(this.#ask, 'Ask me about other hosts', 'check'));
+        parts.push(labelled(this.#rules, 'Hosts, one a line'), h('p', 'hint', HINT));
+        const headers = headersOf(network);
+        if (headers.length > 0)
+            parts.push(h('p', 'hint', `Requests to these get headers, as long as their lines stay: ${headers.join('; ')}`));
+        this.#box.replaceChildren(...parts, labelled(this.#ask, 'Ask me about other hosts', 'check'));
         this.#fit();
     }
 

@@ -23,12 +23,15 @@ Error about(const EgressGrant& grant, const Error& error) {
 
 }  // namespace
 
-EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings)
+EgressDoor::EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings,
+                       std::shared_ptr<SandboxCa> issuer)
     : sandbox_id_(std::move(sandbox_id)),
       parts_(std::move(parts)),
-      rules_(parts_.policy.rules(settings)),
+      issuer_(std::move(issuer)),
       turns_(parts_.bounds ? parts_.bounds->turns(sandbox_id_) : nullptr),
-      handler_([this](RequestContext& context) { return async_answer(context); }) {}
+      handler_([this](RequestContext& context) { return async_answer(context); }) {
+    change(settings);
+}
 
 EgressDoor::~EgressDoor() = default;
 
@@ -39,16 +42,42 @@ std::shared_ptr<const Services> EgressDoor::services() {
 // Nothing is resumed from inside cut_at(): entries stay where they are.
 void EgressDoor::change(const sandbox::EgressSettings& settings) {
     rules_ = parts_.policy.rules(settings);
+    const auto before = std::exchange(hosts_, {});
+    for (const sandbox::EgressRoute& host : settings.hosts) {
+        auto rule = make_route_rule(parts_.policy, host, settings.user_id);
+        const auto old = before.find(host.name);
+        // A rule that stays as it was goes on.
+        if (rule != nullptr && old != before.end() && is_same_rule(*rule, *old->second))
+            rule = old->second;
+        if (rule != nullptr)
+            hosts_.emplace(host.name, std::move(rule));
+    }
     for (const Open& flow : flows_) {
-        if (!rules_->holds(flow.grant))
+        if (!rules_->holds(flow.grant) || rule_of(flow.grant) != flow.rule)
             flow.client->cut_at(flow.client->now());
     }
     if (parts_.questions != nullptr)
         parts_.questions->review(sandbox_id_, *rules_);
 }
 
-std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connection& client) {
-    const auto place = flows_.insert(flows_.end(), {grant, &client});
+base::Result<std::shared_ptr<const TlsContext>> EgressDoor::tls_of(const EgressGrant& target,
+                                                                   EgressForm form) const {
+    if (form != EgressForm::connect)
+        return Error(Errc::network_not_allowed,
+                     egress_authority(target, 0) + " is reached with https: alone: its rule sets headers.");
+    if (issuer_ == nullptr)
+        return Error(Errc::upstream_failed, "This sandbox has no issuer for hosts with headers.");
+    return issuer_->leaf(target.host);
+}
+
+RouteRulePtr EgressDoor::rule_of(const EgressGrant& target) const {
+    const auto found = hosts_.find(egress_authority(target, 0));
+    return found == hosts_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, const RouteRulePtr& rule,
+                                               Connection& client) {
+    const auto place = flows_.insert(flows_.end(), {grant, rule, &client});
     // The session that runs the flow keeps this.
     return {this, [this, place](const void*) { flows_.erase(place); }};
 }
@@ -134,6 +163,71 @@ base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(
     co_return std::move(*stream);
 }
 
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
+                                                                                const RouteRule& rule,
+                                                                                const EgressGrant& target,
+                                                                                EgressReport& report) {
+    const Filter filter = [&](EgressAddresses& addresses) { http::keep_dialable(rule, target, addresses); };
+    auto stream = co_await async_connect(context, target, filter, report);
+    if (stream.has_error() || rule.is_plain())
+        co_return std::move(stream);
+    if (!parts_.secure)
+        co_return Error(Errc::upstream_failed, "This server speaks no TLS to upstreams.");
+    const auto secure = [&](EgressDialDone done) {
+        parts_.secure(std::move(*stream), target.host, std::move(done));
+    };
+    auto secured = co_await context.async_reply<std::unique_ptr<ByteStream>>(secure);
+    if (secured.has_error())
+        co_return about(target, secured.error());
+    co_return std::move(secured);
+}
+
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_reach(RequestContext& context,
+                                                                              const EgressGrant& target,
+                                                                              const RouteRulePtr& rule,
+                                                                              EgressReport& report) {
+    if (rule != nullptr) {
+        auto verified = co_await async_connect(context, *rule, target, report);
+        co_return std::move(verified);
+    }
+    const Filter filter = [&](EgressAddresses& addresses) { rules_->keep_dialable(target, addresses); };
+    auto stream = co_await async_connect(context, target, filter, report);
+    co_return std::move(stream);
+}
+
+base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_renew(
+    RequestContext& context, const EgressGrant& target, const RouteRule& rule,
+    const std::shared_ptr<EgressReport>& report) {
+    const auto turn = co_await async_turn(context);
+    if (turn.has_error())
+        co_return about(target, turn.error());
+    auto stream = co_await async_connect(context, rule, target, *report);
+    if (stream.has_error())
+        co_return stream.error();
+    co_return report->count(std::move(*stream));
+}
+
+// Host is compared, although the upstream gets the granted name anyway: a program that means another site is
+// to hear of it.
+base::Result<std::unique_ptr<HeadPolicy>> EgressDoor::heads_of(const RouteRule& rule, const Request& request,
+                                                               EgressReport& report) const {
+    const egress::Endpoint& upstream = rule.upstream.endpoint;
+    const auto named = egress::parse_endpoint(request.authority, upstream.port);
+    if (!named || *named != upstream) {
+        report.deny(EgressReason::sni_mismatch);
+        return Error(Errc::network_not_allowed,
+                     "Host names another site than the tunnel to " + upstream.text() + '.');
+    }
+    auto path = path_at_upstream(rule, request.method_text, request.path);
+    if (path.has_error())
+        return path.error();
+    auto fields = fields_of(parts_, rule);
+    if (fields.has_error())
+        return fields.error();
+    return std::unique_ptr<HeadPolicy>(
+        std::make_unique<RouteHeads>(rule.upstream.authority(), std::move(*path), std::move(*fields)));
+}
+
 base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& context) {
     const bool is_connect = context.request.method_text == "CONNECT";
     const EgressForm form = is_connect ? EgressForm::connect : EgressForm::absolute;
@@ -168,42 +262,61 @@ base::Task<base::Result<EgressGrant>> EgressDoor::async_ask(RequestContext& cont
     co_return std::move(*may);
 }
 
+base::Task<base::Result<EgressGrant>> EgressDoor::async_grant(RequestContext& context,
+                                                              std::uint16_t default_port) {
+    // What is refused has its turn, too: a program that asks again and again costs no more than others.
+    const auto turn = co_await async_turn(context);
+    auto listed = rules_->check(context.request.authority, default_port);
+    if (listed.has_value()) {
+        if (turn.has_error())
+            co_return about(*listed, turn.error());
+        co_return std::move(*listed);
+    }
+    const Error refusal = listed.error();
+    if (turn.has_error())
+        co_return refusal;
+    co_return co_await async_ask(context, refusal, default_port);
+}
+
 base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& context, EgressForm form,
                                                           std::shared_ptr<EgressReport> report) {
     const std::uint16_t default_port = form == EgressForm::connect ? std::uint16_t{0} : k_default_port;
     if (const auto asked = egress::parse_endpoint(context.request.authority, default_port))
         report->about(asked->host.name, asked->port);
-    // What is refused has its turn, too: a program that asks again and again costs no more than others.
-    const auto turn = co_await async_turn(context);
-    EgressGrant target;
-    if (auto listed = rules_->check(context.request.authority, default_port)) {
-        target = std::move(*listed);
-        if (turn.has_error())
-            co_return about(target, turn.error());
-    } else {
-        const Error refusal = listed.error();
-        if (turn.has_error())
-            co_return refusal;
-        auto granted = co_await async_ask(context, refusal, default_port);
-        if (granted.has_error())
-            co_return granted.error();
-        target = std::move(*granted);
+    auto granted = co_await async_grant(context, default_port);
+    if (granted.has_error())
+        co_return granted.error();
+    const EgressGrant target = std::move(*granted);
+    const RouteRulePtr rule = rule_of(target);
+    std::shared_ptr<const TlsContext> tls;
+    if (rule != nullptr) {
+        auto leaf = tls_of(target, form);
+        if (leaf.has_error())
+            co_return leaf.error();
+        tls = std::move(*leaf);
     }
-    const Filter filter = [&](EgressAddresses& addresses) { rules_->keep_dialable(target, addresses); };
-    auto stream = co_await async_connect(context, target, filter, *report);
+    auto stream = co_await async_reach(context, target, rule, *report);
     if (stream.has_error())
         co_return stream.error();
     // The rules may have changed meanwhile.
-    if (!rules_->holds(target))
+    if (!rules_->holds(target) || rule_of(target) != rule)
         co_return Error(Errc::network_not_allowed,
                         egress_authority(target, 0) + " is no longer in the sandbox's list of hosts.");
-    auto enlist_it = [this, target](Connection& client) { return enlist(target, client); };
+    auto enlist_it = [this, target, rule](Connection& client) { return enlist(target, rule, client); };
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
     auto counted = report->count(std::move(*stream));
-    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, std::move(report),
-                            turns_};
+    EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, report, turns_};
+    if (rule != nullptr) {
+        ports.make_heads = [this, rule, report](const Request& request) {
+            return heads_of(*rule, request, *report);
+        };
+        ports.tls = std::move(tls);
+        ports.reconnect = [this, &context, target, rule, report] {
+            return async_renew(context, target, *rule, report);
+        };
+    }
     Response response;
     response.payer =
         parts_.bounds ? parts_.bounds->owner(sandbox_id_) : base::ShareHolder::thing(sandbox_id_);

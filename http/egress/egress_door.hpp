@@ -1,17 +1,21 @@
 // The proxy of one sandbox: a service whose listener lies inside, and says who asks. It takes CONNECT and
 // requests with absolute http: targets. The rules are asked before a name is looked up, and the address that
 // was checked is the one that is connected. A program inside gets a refusal as one line of text, with the
-// host and the missing rule. Not here: bytes (egress_flow.hpp), the grammar of rules.
+// host and the missing rule. A tunnel to a host whose rule sets headers is opened with a certificate of the
+// sandbox's issuer; no other one is. Not here: bytes (egress_flow.hpp), the grammar of rules.
 #pragma once
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "http/egress/egress_flow.hpp"
 #include "http/egress/egress_parts.hpp"
 #include "http/egress/egress_report.hpp"
+#include "http/egress/route_rules.hpp"
+#include "http/egress/sandbox_ca.hpp"
 #include "http/server/service.hpp"
 #include "http/server/services.hpp"
 
@@ -19,7 +23,9 @@ namespace atl::http {
 
 class EgressDoor final : public Service, public std::enable_shared_from_this<EgressDoor> {
   public:
-    EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings);
+    /// `issuer` null: rules that set headers let nothing through.
+    EgressDoor(std::string sandbox_id, EgressParts parts, const sandbox::EgressSettings& settings,
+               std::shared_ptr<SandboxCa> issuer = nullptr);
     ~EgressDoor() override;
 
     /// The services of the listener, which live as long as this.
@@ -41,6 +47,12 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
                                                                         const EgressGrant& target,
                                                                         const Filter& filter,
                                                                         EgressReport& report);
+    /// The same for the upstream of a rule, with TLS that is verified unless it is plain. Errors: those of
+    /// EgressSecure, too.
+    base::Task<base::Result<std::unique_ptr<ByteStream>>> async_connect(RequestContext& context,
+                                                                        const RouteRule& rule,
+                                                                        const EgressGrant& target,
+                                                                        EgressReport& report);
 
     /// Those of its sandbox's bytes; may be null.
     const std::shared_ptr<RelayTurns>& turns() const noexcept { return turns_; }
@@ -52,6 +64,7 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
   private:
     struct Open {
         EgressGrant grant;
+        RouteRulePtr rule;  // that sets headers; null: none does
         Connection* client;
     };
 
@@ -60,16 +73,38 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     /// Errors: `refusal`, those of EgressQuestions::ask(); shutting_down.
     base::Task<base::Result<EgressGrant>> async_ask(RequestContext& context, const base::Error& refusal,
                                                     std::uint16_t default_port);
+    /// The target of a request, after its turn. Errors: those of async_turn(), async_ask(),
+    /// EgressRules::check().
+    base::Task<base::Result<EgressGrant>> async_grant(RequestContext& context, std::uint16_t default_port);
     base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
                                                   std::shared_ptr<EgressReport> report);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
                                                               const EgressGrant& grant, const Filter& filter,
                                                               EgressReport& report);
-    std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
+    base::Task<base::Result<std::unique_ptr<ByteStream>>> async_reach(RequestContext& context,
+                                                                      const EgressGrant& target,
+                                                                      const RouteRulePtr& rule,
+                                                                      EgressReport& report);
+    /// Another connection for the same tunnel, after a turn of its own. Errors: as of async_connect();
+    /// those of async_turn().
+    base::Task<base::Result<std::unique_ptr<ByteStream>>> async_renew(
+        RequestContext& context, const EgressGrant& target, const RouteRule& rule,
+        const std::shared_ptr<EgressReport>& report);
+    base::Result<std::unique_ptr<HeadPolicy>> heads_of(const RouteRule& rule, const Request& request,
+                                                       EgressReport& report) const;
+    /// The certificate that a tunnel to such a target is opened with. Errors: network_not_allowed for another
+    /// form; upstream_failed; internal.
+    base::Result<std::shared_ptr<const TlsContext>> tls_of(const EgressGrant& target, EgressForm form) const;
+    /// The rule that sets headers in requests to this target; null: there is none.
+    RouteRulePtr rule_of(const EgressGrant& target) const;
+    std::shared_ptr<const void> enlist(const EgressGrant& grant, const RouteRulePtr& rule,
+                                       Connection& client);
 
     const std::string sandbox_id_;
     const EgressParts parts_;
+    const std::shared_ptr<SandboxCa> issuer_;
     std::unique_ptr<const EgressRules> rules_;
+    std::map<std::string, RouteRulePtr> hosts_;  // by "host:port"
     const std::shared_ptr<RelayTurns> turns_;
     std::list<Open> flows_;
     const Services services_{*this};

@@ -4,6 +4,7 @@
 
 #include "core/plain/egress_limits.hpp"
 #include "http/proxy/tunnel.hpp"
+#include "http/proxy/upstream_pool.hpp"
 #include "http/server/server_state.hpp"
 
 namespace atl::http {
@@ -11,6 +12,7 @@ namespace {
 
 using base::Errc;
 using base::Error;
+using base::Result;
 
 constexpr std::uint16_t k_http_port = 80;
 constexpr std::string_view k_established = "HTTP/1.1 200 Connection Established\r\n\r\n";
@@ -36,6 +38,13 @@ class EgressFlow::Upstream final : public UpstreamPort {
     bool is_crowded() const override { return false; }
     std::unique_ptr<ByteStream> take() { return std::move(stream_); }
     bool is_open() const noexcept { return stream_ != nullptr; }
+    bool is_used() const noexcept { return is_used_; }
+    /// It has answered before, and ended the connection since.
+    bool is_stale() const { return is_used_ && stream_ != nullptr && !is_quiet(*stream_); }
+    void renew(std::unique_ptr<ByteStream> stream) {
+        stream_ = std::move(stream);
+        is_used_ = false;
+    }
 
   private:
     std::unique_ptr<ByteStream> stream_;
@@ -62,25 +71,36 @@ base::Task<Relay::Outcome> EgressFlow::async_run(Connection& connection, Request
     const std::shared_ptr<const void> open = ports_.open(connection);
     if (form_ == EgressForm::connect)
         co_return co_await async_connect(connection, state);
-    const auto relay = exchange();
-    co_return co_await relay->async_run(connection, request, state);
+    const auto relay = exchange(request.request());
+    if (relay.has_error()) {
+        Outcome refused;
+        refused.instead = ports_.refuse(relay.error());
+        co_return refused;
+    }
+    co_return co_await (*relay)->async_run(connection, request, state);
 }
 
-std::unique_ptr<Exchange> EgressFlow::exchange() const {
+Result<std::unique_ptr<Exchange>> EgressFlow::exchange(const Request& request) const {
+    // The answer to TRACE would show what is set here; CONNECT would make a tunnel of the upstream's
+    // connection, whose requests nobody reads.
+    const std::string method(request.method_text);
+    if (method == "TRACE" || method == "CONNECT")
+        return Error(Errc::method_not_allowed, "This proxy does not pass " + method + " on.");
+    auto heads = ports_.make_heads ? ports_.make_heads(request)
+                                   : Result<std::unique_ptr<HeadPolicy>>(std::make_unique<ForwardHeads>(
+                                         egress_authority(grant_, k_http_port)));
+    if (heads.has_error())
+        return heads.error();
     auto refuse = [this](const Error& error) {
-        if (ports_.report != nullptr)
-            ports_.report->refuse(error);
         const bool is_late = error.code() == Errc::deadline_exceeded;
         const bool is_upstream = is_late || error.code() == Errc::upstream_failed;
         const std::string who = egress_authority(grant_, k_http_port);
-        return ports_.refuse(!is_upstream ? error
-                                          : Error(error.code(), who + (is_late ? " did not answer in time."
-                                                                               : " broke HTTP, or ended its "
-                                                                                 "connection too early.")));
+        return refusal_of(!is_upstream ? error
+                                       : Error(error.code(), who + (is_late ? " did not answer in time."
+                                                                            : " broke HTTP, or ended its "
+                                                                              "connection too early.")));
     };
-    auto heads = ports_.make_heads ? ports_.make_heads()
-                                   : std::make_unique<ForwardHeads>(egress_authority(grant_, k_http_port));
-    auto made = std::make_unique<Exchange>(upstream_, std::move(heads), std::move(refuse),
+    auto made = std::make_unique<Exchange>(upstream_, std::move(*heads), std::move(refuse),
                                            ExchangeDeadlines{.idle = base::k_egress_idle_time});
     made->take_turns(ports_.turns);
     return made;
@@ -98,6 +118,8 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
         client.cut();
     } else if (way == Way::requests) {
         outcome.after = co_await async_serve_requests(client, state);
+    } else if (way == Way::opened) {
+        outcome.after = co_await async_serve_opened(client, state);
     } else {
         const auto upstream = std::make_shared<Connection>(upstream_->take(), client);
         upstream->charge_to(client.payer());
@@ -110,7 +132,7 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
 }
 
 base::Task<EgressFlow::Way> EgressFlow::async_find_way(Connection& client) {
-    if (grant_.any_bytes)
+    if (grant_.any_bytes && ports_.tls == nullptr)
         co_return Way::tunnel;
     const auto reader = ports_.make_reader();
     client.use_buffer(BufferSize::full);
@@ -134,16 +156,59 @@ EgressFlow::Way EgressFlow::cut(EgressReason reason) const {
 EgressFlow::Way EgressFlow::way_of(EgressOpening opening, const EgressOpeningReader& reader) const {
     switch (opening) {
         case EgressOpening::name:
-            return reader.server_name() == grant_.host ? Way::tunnel : cut(EgressReason::sni_mismatch);
+            if (reader.server_name() != grant_.host)
+                return cut(EgressReason::sni_mismatch);
+            return ports_.tls == nullptr ? Way::tunnel : Way::opened;
         case EgressOpening::no_name:  // of a literal no client sends one (RFC 6066 section 3)
             return grant_.address ? Way::tunnel : cut(EgressReason::sni_mismatch);
         case EgressOpening::request:
-            return grant_.port == k_http_port ? Way::requests : cut(EgressReason::not_tls);
+            return grant_.port == k_http_port && ports_.tls == nullptr ? Way::requests
+                                                                       : cut(EgressReason::not_tls);
         case EgressOpening::more:
         case EgressOpening::other:
             break;
     }
     return cut(EgressReason::not_tls);
+}
+
+base::Task<Relay::After> EgressFlow::async_serve_opened(Connection& client, const ServerState& state) {
+    client.start_tls(ports_.tls);
+    const Io io = co_await client.async_open();
+    if (io != Io::ok) {
+        // The usual cause is a program that trusts issuers of its own alone.
+        if (ports_.report != nullptr)
+            ports_.report->refuse(Error(Errc::invalid_request, "no handshake"));
+        client.cut();
+        co_return After::close;
+    }
+    co_return co_await async_serve_requests(client, state);
+}
+
+std::unique_ptr<Response> EgressFlow::refusal_of(const Error& error) const {
+    if (ports_.report != nullptr)
+        ports_.report->refuse(error);
+    return ports_.refuse(error);
+}
+
+// The rest of the request is not read.
+base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Request& request,
+                                                  const Response& refusal) const {
+    std::string text = "HTTP/1.1 " + std::to_string(refusal.status) + ' ' + refusal.phrase +
+                       "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
+                       std::to_string(refusal.body.size()) + "\r\n\r\n";
+    if (request.method_text != "HEAD")
+        text += refusal.body;
+    const Io io = co_await client.async_send(text);
+    co_return io == Io::ok ? After::linger : After::close;
+}
+
+// Null: the upstream is connected again.
+base::Task<std::unique_ptr<Response>> EgressFlow::async_renew() {
+    auto fresh = co_await ports_.reconnect();
+    if (fresh.has_error())
+        co_return refusal_of(fresh.error());
+    upstream_->renew(std::move(*fresh));
+    co_return nullptr;
 }
 
 // Some clients open a tunnel for http: addresses, too. The requests in it are read as any other, or Host
@@ -159,9 +224,20 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
             co_return After::close;
         }
         parser.stream_body();
-        const auto relay = exchange();
-        relay->end_with_upstream();
-        const Outcome outcome = co_await relay->async_run(client, parser, state);
+        std::unique_ptr<Response> refusal;
+        const auto relay = exchange(parser.request());
+        if (relay.has_error())
+            refusal = refusal_of(relay.error());
+        else if (ports_.reconnect && upstream_->is_stale())
+            refusal = co_await async_renew();
+        if (refusal != nullptr)
+            co_return co_await async_refuse(client, parser.request(), *refusal);
+        (*relay)->end_with_upstream();
+        const bool was_used = upstream_->is_used();
+        const Outcome outcome = co_await (*relay)->async_run(client, parser, state);
+        if (outcome.instead && !was_used)
+            co_return co_await async_refuse(client, parser.request(), *outcome.instead);
+        // The upstream may have ended as the request went out: programs try again after a reset.
         if (outcome.instead)
             client.cut();
         if (outcome.instead || outcome.after != After::again)
@@ -171,7 +247,7 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
     }
 }
 
-// False: the connection ended, or what came is no request that passes.
+// False: the connection ended, or what came is no request.
 base::Task<bool> EgressFlow::async_read_head(Connection& client, RequestParser& parser,
                                              const ServerState& state) {
     client.set_deadline(state.settings.idle_deadline);
@@ -190,9 +266,7 @@ base::Task<bool> EgressFlow::async_read_head(Connection& client, RequestParser& 
             co_return false;
     }
     client.clear_deadline();
-    const std::string_view method = parser.request().method_text;
-    // CONNECT would make a tunnel of the upstream's connection, whose requests nobody reads.
-    co_return method != "TRACE" && method != "CONNECT";
+    co_return true;
 }
 
 }  // namespace atl::http

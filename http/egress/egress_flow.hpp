@@ -1,7 +1,9 @@
 // One request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose bytes
 // pass if they begin as they should, or a request with an absolute target. Invariants: no byte of a tunnel
 // reaches the upstream before the first of them are known to be TLS for the granted name, unless the rule
-// takes any bytes; Host is the granted name. Not here: rules, look-ups, connections (egress_door.hpp).
+// takes any bytes; Host is the granted name. The TLS of a host whose rule sets headers ends here: requests in
+// it are read, and SNI, the name of the tunnel and Host are one. Not here: rules, look-ups, connections
+// (egress_door.hpp).
 #pragma once
 
 #include <functional>
@@ -12,6 +14,7 @@
 #include "http/egress/egress_report.hpp"
 #include "http/proxy/exchange.hpp"
 #include "http/wire/connection.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::http {
 
@@ -29,8 +32,13 @@ class EgressFlow final : public Relay {
         std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
         std::shared_ptr<EgressReport> report{};
         std::shared_ptr<RelayTurns> turns{};  // null: its bytes are of no turns
-        /// For each request; empty: those of a proxy.
-        std::function<std::unique_ptr<HeadPolicy>()> make_heads{};
+        /// For each request, or why it does not pass; empty: those of a proxy.
+        std::function<base::Result<std::unique_ptr<HeadPolicy>>(const Request& request)> make_heads{};
+        /// The certificate for the granted name, with which the tunnel is opened. Null: it stays shut.
+        std::shared_ptr<const TlsContext> tls{};
+        /// Connects again where the upstream has ended the connection between two requests of a tunnel;
+        /// empty: the tunnel ends with it.
+        std::function<base::Task<base::Result<std::unique_ptr<ByteStream>>>()> reconnect{};
     };
     EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
     ~EgressFlow() override;
@@ -39,13 +47,17 @@ class EgressFlow final : public Relay {
                                   const ServerState& state) override;
 
   private:
-    enum class Way : std::uint8_t { tunnel, requests, cut };
+    enum class Way : std::uint8_t { tunnel, requests, opened, cut };
 
-    std::unique_ptr<Exchange> exchange() const;
+    base::Result<std::unique_ptr<Exchange>> exchange(const Request& request) const;
     base::Task<Outcome> async_connect(Connection& client, const ServerState& state);
     base::Task<Way> async_find_way(Connection& client);
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
     Way cut(EgressReason reason) const;
+    base::Task<After> async_serve_opened(Connection& client, const ServerState& state);
+    std::unique_ptr<Response> refusal_of(const base::Error& error) const;
+    base::Task<After> async_refuse(Connection& client, const Request& request, const Response& refusal) const;
+    base::Task<std::unique_ptr<Response>> async_renew();
     base::Task<After> async_serve_requests(Connection& client, const ServerState& state);
     base::Task<bool> async_read_head(Connection& client, RequestParser& parser, const ServerState& state);
 

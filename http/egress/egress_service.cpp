@@ -6,10 +6,19 @@
 
 namespace atl::http {
 
+base::Result<std::string> EgressService::make_issuer(const std::string& sandbox_id) {
+    auto made = SandboxCa::make();
+    if (made.has_error())
+        return made.error();
+    return (issuers_[sandbox_id] = std::move(*made))->pem();
+}
+
 void EgressService::open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
                          sandbox::InnerListener listener) {
-    close(sandbox_id);
-    auto door = std::make_shared<EgressDoor>(sandbox_id, parts_, settings);
+    close_doors(sandbox_id);
+    const auto issuer = issuers_.find(sandbox_id);
+    auto door = std::make_shared<EgressDoor>(sandbox_id, parts_, settings,
+                                             issuer == issuers_.end() ? nullptr : issuer->second);
     server_.open_inner(std::move(listener.socket.fd), door->services(),
                        access_of(sandbox_id, std::move(listener.count)));
     doors_[sandbox_id] = {std::move(door), std::move(listener.socket.counted)};
@@ -55,6 +64,11 @@ void EgressService::change(const std::string& sandbox_id, const sandbox::Network
 }
 
 void EgressService::close(const std::string& sandbox_id) {
+    issuers_.erase(sandbox_id);
+    close_doors(sandbox_id);
+}
+
+void EgressService::close_doors(const std::string& sandbox_id) {
     const auto closed = doors_.extract(sandbox_id);
     if (closed.empty())
         return;

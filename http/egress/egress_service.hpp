@@ -22,6 +22,7 @@ class EgressService final : public sandbox::Egress {
         auto good = parts_.policy.check(settings);
         return good.has_error() ? good : check_routes(parts_, settings);
     }
+    base::Result<std::string> make_issuer(const std::string& sandbox_id) override;
     void open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
               sandbox::InnerListener listener) override;
     void open_routes(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
@@ -31,6 +32,7 @@ class EgressService final : public sandbox::Egress {
     void close(const std::string& sandbox_id) override;
 
   private:
+    void close_doors(const std::string& sandbox_id);
     /// How a listener of the sandbox is bounded, and its connections counted as the server's.
     InnerAccess access_of(const std::string& sandbox_id,
                           std::function<std::shared_ptr<const void>()> count) const;
@@ -44,7 +46,8 @@ class EgressService final : public sandbox::Egress {
 
     Server& server_;
     const EgressParts parts_;
-    std::map<std::string, Opened> doors_;  // by sandbox
+    std::map<std::string, std::shared_ptr<SandboxCa>> issuers_;  // by sandbox
+    std::map<std::string, Opened> doors_;
 };
 
 }  // namespace atl::http

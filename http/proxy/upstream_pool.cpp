@@ -9,13 +9,6 @@
 namespace atl::http {
 namespace {
 
-// Whether the other end keeps it open and says nothing.
-bool is_quiet(ByteStream& stream) {
-    char byte = 0;
-    const ssize_t count = ::recv(stream.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
 constexpr std::chrono::seconds k_try_again{1};
 
 base::Error no_place() {
@@ -30,6 +23,12 @@ base::Error no_place_for_address() {
 }
 
 }  // namespace
+
+bool is_quiet(ByteStream& stream) {
+    char byte = 0;
+    const ssize_t count = ::recv(stream.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
 
 class UpstreamPool::Port final : public UpstreamPort {
   public:

@@ -44,6 +44,9 @@ struct UpstreamBounds {
     std::size_t dialed_of_sandbox = base::k_max_guest_dials;
 };
 
+/// Whether the other end of a kept connection, a socket's, has neither ended it nor sent anything.
+bool is_quiet(ByteStream& stream);
+
 class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
   public:
     /// A connection to `port` of a sandbox. Errors: as conversation::Manager::connect().

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <cassert>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -269,6 +270,13 @@ void Connection::give_output_back(std::size_t next_bytes) {
         return;
     kernel_share_ = base::Share();
     allow_unsent(stream_->native_handle(), base::k_free_unsent_bytes);
+}
+
+void Connection::start_tls(std::shared_ptr<const TlsContext> tls) {
+    assert(!tls_ && !read_pending_ && !write_pending_);
+    tls_ = std::make_unique<TlsStream>(std::move(tls), stream_->native_handle());
+    tls_->read_before(std::string(input()));
+    consume(input().size());
 }
 
 base::Task<Io> Connection::async_open() {

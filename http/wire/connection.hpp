@@ -50,6 +50,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// The handshake of TLS, within the header deadline; nothing without TLS. ok, eof, deadline, stopped,
     /// failed. After `plaintext` the connection goes on without TLS: for an answer and async_linger().
     base::Task<Io> async_open();
+    /// From now on the connection speaks TLS, of which the input is the beginning: async_open() has to
+    /// follow. Precondition: it does not yet, and nothing of it is waited for.
+    void start_tls(std::shared_ptr<const TlsContext> tls);
     /// Whether the input came through TLS.
     bool is_secure() const noexcept { return secure_; }
 

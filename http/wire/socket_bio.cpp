@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 namespace atl::http {
 namespace {
 
 struct SocketState {
     int fd;
+    std::string early{};
+    std::size_t early_read = 0;
     std::size_t may_read_bytes = 0;
     bool at_end = false;
 };
@@ -32,6 +35,12 @@ int read_socket(BIO* bio, char* data, std::size_t size, std::size_t* done) {
     if (size == 0) {
         BIO_set_retry_read(bio);
         return 0;
+    }
+    if (state.early_read < state.early.size()) {
+        *done = state.early.copy(data, size, state.early_read);
+        state.early_read += *done;
+        state.may_read_bytes -= *done;
+        return 1;
     }
     const ssize_t got = ::recv(state.fd, data, size, 0);
     if (got > 0) {
@@ -90,11 +99,11 @@ const BIO_METHOD* method() {
 
 }  // namespace
 
-BIO* new_socket_bio(int fd) {
+BIO* new_socket_bio(int fd, std::string early) {
     BIO* const bio = method() == nullptr ? nullptr : BIO_new(method());
     if (bio == nullptr)
         return nullptr;
-    BIO_set_data(bio, new SocketState{fd});
+    BIO_set_data(bio, new SocketState{fd, std::move(early)});
     BIO_set_init(bio, 1);
     return bio;
 }

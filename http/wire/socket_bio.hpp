@@ -3,13 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 struct bio_st;
 
 namespace atl::http {
 
-/// A BIO of the socket, which it does not own and which must outlive it. Null if memory ran out.
-bio_st* new_socket_bio(int fd);
+/// A BIO of the socket, which it does not own and which must outlive it. `early`: bytes that were read from
+/// it before, and come first. Null if memory ran out.
+bio_st* new_socket_bio(int fd, std::string early = {});
 
 /// Lets the next reads of `bio` take so many bytes together; then they say `retry`, as if no more were there.
 void allow_reading(bio_st* bio, std::size_t limit_bytes) noexcept;

@@ -47,8 +47,8 @@ TlsStream::~TlsStream() {
 
 // Looks at the first byte before OpenSSL does, which would take plain HTTP away and answer with an alert.
 TlsStream::Step TlsStream::look_at_first_byte() {
-    char first = 0;
-    const ssize_t got = ::recv(socket_, &first, 1, MSG_PEEK);
+    char first = early_.empty() ? '\0' : early_.front();
+    const ssize_t got = early_.empty() ? ::recv(socket_, &first, 1, MSG_PEEK) : 1;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return Step::want_read;
     if (got == 0)
@@ -81,7 +81,7 @@ TlsStream::Step TlsStream::begin() {
     }
     ERR_clear_error();
     ssl_ = SSL_new(context_->native());
-    BIO* const bio = ssl_ == nullptr ? nullptr : new_socket_bio(socket_);
+    BIO* const bio = ssl_ == nullptr ? nullptr : new_socket_bio(socket_, std::move(early_));
     if (bio == nullptr) {
         reason_ = take_tls_reason("out of memory");
         return Step::failed;

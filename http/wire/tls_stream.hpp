@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "http/wire/tls_context.hpp"
 
@@ -39,6 +40,8 @@ class TlsStream {
     TlsStream& operator=(const TlsStream&) = delete;
     ~TlsStream();
 
+    /// Bytes that were read from the socket before, and come first. Before the first handshake().
+    void read_before(std::string bytes) noexcept { early_ = std::move(bytes); }
     /// Goes on with the handshake; `done` once it is complete. Anything but a want is its last answer. As a
     /// client it reads one message a call, and checks the certificates in a call of its own.
     Step handshake();
@@ -69,6 +72,7 @@ class TlsStream {
     ssl_st* ssl_ = nullptr;
     const char* reason_ = "";
     std::string server_name_;
+    std::string early_;
     int socket_;
     int late_messages_ = 0;  // of the peer, behind the handshake
     bool is_client_;

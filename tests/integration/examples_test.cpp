@@ -165,9 +165,7 @@ class Walk {
         kept_processes(own);
         problem("sandbox_in_use", api.connect().request("DELETE", "/v1/sandboxes/" + own));
         call("deleteConversation", one);
-        const std::string sandbox =
-            id_of(call("createSandbox", {},
-                       {{"userId", "alice"}, {"limits", {{"memoryMb", 512}}}, {"ttlSeconds", 3600}}));
+        const std::string sandbox = id_of(call("createSandbox", {}, sandbox_form()));
         call("getSandbox", {{"id", sandbox}});
         call("patchSandbox", {{"id", sandbox}},
              {{"preview", {{"access", "private"}, {"ports", {3000}}}}, {"ttlSeconds", 7200}});
@@ -199,6 +197,16 @@ class Walk {
         HttpClient decider = client.connect();
         recorder.call(decider, "decideEgress", {{"id", asked.conversation}, {"requestId", asked.request}},
                       {{"decision", "once"}});
+        client.call(201, "PUT", "/v1/secrets/API_KEY", R"({"value":"sk-0","hosts":["api.example.com"]})");
+        OrderedJson form = sandbox_form();
+        form["network"] = OrderedJson::parse(
+            R"({"mode":"egress","allow":["pypi.org",{"host":"api.example.com","headers":)"
+            R"({"Authorization":{"secret":"API_KEY","prefix":"Bearer "}},"methods":["GET"],"paths":["/repos/*"]}]})");
+        recorder.call(decider, "createSandbox", {}, form);
+    }
+
+    static OrderedJson sandbox_form() {
+        return {{"userId", "alice"}, {"limits", {{"memoryMb", 512}}}, {"ttlSeconds", 3600}};
     }
 
     void programs(const std::string& sandbox) {

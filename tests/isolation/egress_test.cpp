@@ -273,6 +273,39 @@ TEST_CASE(
     }
 }
 
+TEST_CASE(
+    "A sandbox with a way out trusts an issuer of its own, and sees no more of it than the certificate") {
+    for (const Privilege privilege : privileges()) {
+        const HostServices services;
+        Lab lab(privilege, {"--egress-private", "127.0.0.1/32:" + services.port()});
+        INFO(lab.name);
+        Sandbox with(lab, reaching(Json::array()));
+        Sandbox other(lab, reaching(Json::array()));
+        Sandbox without(lab);
+        const std::string bundle = "/atoll/certificates.crt";
+        CHECK(with.output("printenv SSL_CERT_FILE NODE_EXTRA_CA_CERTS") == bundle + '\n' + bundle);
+        const std::string last = "tac " + bundle + " | sed '/BEGIN CERTIFICATE/q' | tac";
+        const std::string issuer = with.output(last);
+        CHECK(issuer.starts_with("-----BEGIN CERTIFICATE-----\n"));
+        CHECK(other.output(last) != issuer);
+        // It stands behind the issuers of the host, also where programs look without a variable.
+        const std::string usual = "/etc/ssl/certs/ca-certificates.crt";
+        if (const std::string hosts = read_host_file(usual); !hosts.empty()) {
+            CHECK(with.output("cat " + usual) == with.output("cat " + bundle));
+            CHECK(with.output("head -c " + std::to_string(hosts.size()) + ' ' + usual + " | md5sum") ==
+                  without.output("md5sum < " + usual));
+        }
+        CHECK(with.run("echo x >> " + bundle + " || echo x >> " + usual + " || rm " + bundle).exit_code != 0);
+        CHECK(without.run("test -e " + bundle).exit_code == 1);
+        CHECK(without.run("printenv SSL_CERT_FILE").exit_code == 1);
+        // Nothing that a program inside can read has its key; the search finds what is there.
+        with.put("control", "-----BEGIN EC PRIVATE KEY-----\n");
+        CHECK(with.run("grep -rslE 'BEGIN ([A-Z]+ )?PRIVATE KEY' /atoll /run /tmp /workspace /agent /etc/ssl "
+                       "/proc/1/environ /proc/1/cmdline")
+                  .output == "/workspace/control\n");
+    }
+}
+
 TEST_CASE("A tunnel is for TLS, a name for public addresses, and no variable of a request widens either") {
     const HostServices services;
     Lab lab(Privilege::as_started, {"--egress-private", "127.0.0.1/32:" + services.port()});

@@ -2,7 +2,8 @@
 
 What a host of packages is to pip, npm and git, on 127.0.0.1: an index of Python packages and a registry of npm packages over
 HTTP, each with one package `atoll-sample` that brings a program (`pip-sample`, `npm-sample`), and a git repository `sample.git`
-over HTTPS with a certificate for `localhost` (FOLDER/cert.pem). Prints "ports HTTP HTTPS" when it serves, until it is killed.
+over HTTPS with a certificate for `localhost` (FOLDER/cert.pem); below `/private/` the same for requests with a key. Prints "ports
+HTTP HTTPS" when it serves, until it is killed.
 """
 
 import base64
@@ -72,6 +73,11 @@ def serve(pages):
             super().__init__(*arguments, directory=FOLDER)
 
         def do_GET(self):
+            if self.path.startswith("/private/"):
+                if self.headers["Authorization"] != "Bearer key-of-sample":
+                    self.send_error(401)
+                    return
+                self.path = self.path.removeprefix("/private")
             page = pages.get(self.path)
             if page is None:
                 super().do_GET()

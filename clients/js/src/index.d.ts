@@ -7,7 +7,7 @@ import type { Network } from './network.js';
 import type { Secrets } from './secrets.js';
 import type { ToolFormat, ToolList, Tools } from './tools.js';
 export type { AtollEvent, ExitClass, StatusReason };
-export type { EgressNetwork, Network, NetworkRoute } from './network.js';
+export type { EgressNetwork, Network, NetworkHost, NetworkRoute } from './network.js';
 export * from './executions.js';
 export * from './secrets.js';
 export * from './tools.js';

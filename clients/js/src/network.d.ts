@@ -4,12 +4,22 @@ export type Network = 'none' | 'host' | { mode: 'none' | 'host' } | EgressNetwor
 /** A proxy of the server's is the one way out (docs/egress.md). */
 export interface EgressNetwork {
     mode: 'egress';
-    /** HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`: what programs inside reach. */
-    allow?: string[];
+    /** HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`: what programs inside reach; an object for a host whose requests get headers. */
+    allow?: (string | NetworkHost)[];
     /** Served inside as plain HTTP at 127.0.0.1:3129/NAME/… */
     routes?: NetworkRoute[];
     /** A host that is not listed waits for a person: the event `egress_request`, `conversation.decideEgress()`. Not in a sandbox without a conversation. */
     ask?: boolean;
+}
+/** Requests over HTTPS to this host get headers that programs inside never see. */
+export interface NetworkHost {
+    /** HOST or HOST:PORT; port 443 unless it is named. */
+    host: string;
+    /** The server sets them: a text, or a secret. */
+    headers: Record<string, string | { secret: string; prefix?: string }>;
+    methods?: string[];
+    /** Exact, or ending in `*`. */
+    paths?: string[];
 }
 export interface NetworkRoute {
     name: string;

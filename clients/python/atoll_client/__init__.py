@@ -8,7 +8,7 @@ from .encoding import Record
 from .errors import AtollConnectionError, AtollError
 from .executions import AsyncExecution, ExecutionCall, ExecutionResult, ToolDeclarations
 from .following import EventStream
-from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, NetworkObject, NetworkRoute, NetworkSettings, ProcessFrame
+from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, NetworkHost, NetworkObject, NetworkRoute, NetworkSettings, ProcessFrame
 from .models import ProcessInfo, ProcessOutput, SandboxInfo, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
 from .retry import StreamStatus
@@ -41,6 +41,7 @@ __all__ = [
     "ExecutionCall",
     "ExecutionResult",
     "FileEntry",
+    "NetworkHost",
     "NetworkObject",
     "NetworkRoute",
     "NetworkSettings",

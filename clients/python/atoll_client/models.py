@@ -109,12 +109,24 @@ class NetworkRoute(TypedDict, total=False):
     git: bool
 
 
+class NetworkHost(TypedDict, total=False):
+    """A host, with port 443 unless another is named, whose requests over HTTPS get headers that programs inside never see; `host` and `headers` are
+    needed. The members are as those of `NetworkRoute`.
+    """
+
+    host: str
+    headers: Dict[str, Union[str, Dict[str, str]]]
+    methods: List[str]
+    paths: List[str]
+
+
 class NetworkObject(TypedDict, total=False):
-    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`.
-    With `ask` a host that is not listed waits for `conversation.decide_egress()`, after the event `egress_request`."""
+    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`; an object for a host
+    whose requests get headers. With `ask` a host that is not listed waits for `conversation.decide_egress()`, after the event `egress_request`.
+    """
 
     mode: Literal["none", "host", "egress"]
-    allow: List[str]
+    allow: List[Union[str, NetworkHost]]
     routes: List[NetworkRoute]
     ask: bool
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Denials, Questions, denialText, networkOf, questionText, readRules } from '../../../http/console/network.mjs';
+import { Denials, Questions, denialText, headersOf, networkOf, questionText, readRules, rulesOf } from '../../../http/console/network.mjs';
 
 const denied = (host, port, reason = 'not_listed', more = {}) => ({ type: 'egress_denied', data: { host, port, reason, ...more } });
 const egress = (...allow) => ({ mode: 'egress', allow });
@@ -22,6 +22,13 @@ test('a network is replaced as a whole, and keeps what the form does not show', 
     assert.deepEqual(networkOf('egress', ['b.example'], before), { mode: 'egress', allow: ['b.example'], routes: [{ name: 'anthropic' }] });
     assert.deepEqual(networkOf('egress', [], 'none'), { mode: 'egress', allow: [] });
     assert.equal(networkOf('none', ['b.example'], before), 'none');
+    // A rule that sets headers is a text in the form, and itself in the request.
+    const rule = { host: 'a.example:443', headers: { 'X-Api-Key': { secret: 'KEY' } } };
+    const headed = { mode: 'egress', allow: ['b.example', rule] };
+    assert.deepEqual(rulesOf(headed), ['b.example', 'a.example:443']);
+    assert.deepEqual(headersOf(headed), ['a.example:443: X-Api-Key']);
+    assert.deepEqual(networkOf('egress', [...rulesOf(headed), 'c.example'], headed).allow, ['b.example', rule, 'c.example']);
+    assert.deepEqual(networkOf('egress', ['b.example'], headed).allow, ['b.example']);
 });
 
 test('each refusal has the rule that lets it through, or none', () => {

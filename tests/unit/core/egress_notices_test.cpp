@@ -87,6 +87,16 @@ TEST_CASE("A question about a host is told where a client follows, and its rule 
     const auto view = house.create().value();
     const std::string id = view.record.id;
     const std::string box = view.record.sandbox_id;
+    sandbox::EgressRoute headed;
+    headed.name = "b.example:443";
+    headed.upstream = "https://b.example";
+    conversation::PatchRequest change;
+    change.network.emplace();
+    change.network->egress.allow = {headed.name};
+    change.network->egress.hosts = {headed};
+    const auto listed =
+        house.answer([&](auto reply) { house.conversations->patch(id, change, std::move(reply)); });
+    REQUIRE(listed.has_value());
     const conversation::EgressQuestion question{"q1", "a.example", 443};
     CHECK_FALSE(house.conversations->on_egress_question(box, question));
     const auto reader = subscribe(*house.conversations, id, 0).value();
@@ -101,7 +111,10 @@ TEST_CASE("A question about a host is told where a client follows, and its rule 
     const auto changed = house.answer(
         [&](auto reply) { house.conversations->allow_host(box, "a.example:443", std::move(reply)); });
     REQUIRE(changed.has_value());
-    CHECK(changed->network.egress.allow == std::vector<std::string>{"a.example:443"});
+    CHECK(changed->network.egress.allow == std::vector<std::string>{"b.example:443", "a.example:443"});
+    // The headers of another rule stay.
+    REQUIRE(changed->network.egress.hosts.size() == 1);
+    CHECK(changed->network.egress.hosts[0].name == "b.example:443");
     CHECK_FALSE(house.conversations->on_egress_question("sbx_none", question));
     REQUIRE(house.pause(id).has_value());
     CHECK_FALSE(house.conversations->on_egress_question(box, question));

@@ -20,6 +20,10 @@ struct FakeEgress final : sandbox::Egress {
             return base::Error(base::Errc::network_not_allowed, "not this");
         return {};
     }
+    base::Result<std::string> make_issuer(const std::string& id) override {
+        told.push_back("issuer " + id);
+        return "PEM of " + id;
+    }
     void open(const std::string& id, const sandbox::EgressSettings& settings,
               sandbox::InnerListener) override {
         told.push_back("open " + id + ' ' + settings.allow.at(0));
@@ -81,10 +85,12 @@ TEST_CASE("The proxy of a sandbox is there before its guest, and ends with the g
     // Nobody talks to the guest before the listener is there.
     for (const auto& [pid, process] : house.world.processes)
         CHECK_FALSE(process->on_ready);
-    CHECK(house.egress.told.empty());
+    // The sandbox starts with the issuer that its programs are to trust.
+    CHECK(house.egress.told == std::vector<std::string>{"issuer " + id});
     house.settle();
     CHECK(house.sandboxes.status(id) == sandbox::Status::ready);
-    CHECK(house.egress.told == std::vector<std::string>{"open " + id + " a.example", "routes " + id + " 0"});
+    CHECK(house.egress.told ==
+          std::vector<std::string>{"issuer " + id, "open " + id + " a.example", "routes " + id + " 0"});
     house.sandboxes.set_network(id, {sandbox::NetworkMode::egress, {{"b.example", "c.example"}, ""}});
     CHECK(house.egress.told.back() == "change " + id + " egress 2");
     house.stop(id);

@@ -150,6 +150,45 @@ TEST_CASE("a network is a word or an object") {
     }
 }
 
+TEST_CASE("a rule that sets headers is read in normal form, and shown in its place among the others") {
+    const auto read = [](const std::string& rules) {
+        return read_patch_form(*parse_json(R"({"network":{"mode":"egress","allow":[)" + rules + "]}}"));
+    };
+    const auto form =
+        read(R"("b.example",{"host":"A.example.","headers":{"x-api-key":{"secret":"mine"}},)"
+             R"("methods":["GET"],"paths":["/x/*"]},"@group",{"host":"c.example:8443","headers":{}})");
+    REQUIRE(form.has_value());
+    const auto& network = *form->network;
+    CHECK(network.egress.allow ==
+          std::vector<std::string>{"b.example", "a.example:443", "@group", "c.example:8443"});
+    REQUIRE(network.egress.hosts.size() == 2);
+    CHECK(network.egress.hosts[0].name == "a.example:443");
+    CHECK(network.egress.hosts[0].upstream == "https://a.example");
+    CHECK(network.egress.hosts[1].upstream == "https://c.example:8443");
+    std::string text;
+    atl::base::JsonWriter json(text);
+    write_network(json, network);
+    CHECK(*parse_json(text) ==
+          *parse_json(R"({"mode":"egress","allow":["b.example",{"host":"a.example:443","headers":)"
+                      R"({"x-api-key":{"secret":"mine"}},"methods":["GET"],"paths":["/x/*"]},"@group",)"
+                      R"({"host":"c.example:8443","headers":{}}],"routes":[],"ask":false})"));
+    // The text that is shown is read as the same.
+    const auto again = read_patch_form(*parse_json(R"({"network":)" + text + "}"));
+    REQUIRE(again.has_value());
+    CHECK(again->network->egress == network.egress);
+    for (const char* rule :
+         {"{}", R"({"host":"a.example"})", R"({"host":"*.a.example","headers":{}})",
+          R"({"host":"192.0.2.1","headers":{}})", R"({"host":"a.example:443/tcp","headers":{}})",
+          R"({"host":"@group","headers":{}})", R"({"host":"https://a.example","headers":{}})",
+          R"({"host":"a.example","headers":{"Host":"x"}})",
+          R"({"host":"a.example","headers":{"x":{"env":"HOME"}}})",
+          R"({"host":"a.example","headers":{},"upstream":"https://b.example"})",
+          R"({"host":"a.example","headers":{}},{"host":"a.example:443","headers":{}})"}) {
+        INFO(rule);
+        CHECK(read(rule).has_error());
+    }
+}
+
 TEST_CASE("a sandbox without a conversation has nobody to ask about hosts") {
     const auto asking = *parse_json(R"({"network":{"mode":"egress","ask":true}})");
     const auto silent = *parse_json(R"({"network":{"mode":"egress","ask":false}})");

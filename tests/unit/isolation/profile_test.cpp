@@ -37,6 +37,27 @@ bool holds(const Arguments& arguments, const Arguments& words) {
 
 }  // namespace
 
+TEST_CASE("an issuer of the sandbox's own is with those of the host, at one path on every host") {
+    sandbox::LaunchSpec spec;
+    spec.issuer = "PEM";
+    auto layout = merged_usr_host();
+    layout.bundle = "/etc/ssl/certs/ca-certificates.crt";
+    layout.shows_bundle = true;
+    const Arguments usual = profile_arguments(layout, spec, k_sources);
+    const Arguments data{"--perms", "0444", "--ro-bind-data", "8", layout.bundle};
+    CHECK(holds(usual, data));
+    CHECK(position(usual, {"--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs"}) < position(usual, data));
+    CHECK(holds(usual, {"--symlink", layout.bundle, "/atoll/certificates.crt"}));
+    layout.bundle = "/etc/pki/tls/certs/ca-bundle.crt";
+    layout.shows_bundle = false;
+    const Arguments other = profile_arguments(layout, spec, k_sources);
+    CHECK(holds(other, {"--dir", "/atoll"}));
+    CHECK(holds(other, {"--perms", "0444", "--ro-bind-data", "8", "/atoll/certificates.crt"}));
+    CHECK_FALSE(holds(other, {layout.bundle}));
+    spec.issuer.clear();
+    CHECK_FALSE(holds(profile_arguments(layout, spec, k_sources), {"--ro-bind-data"}));
+}
+
 TEST_CASE("the profile is exactly this list of arguments") {
     sandbox::LaunchSpec spec;
     spec.env = {{"PATH", "/usr/bin"}, {"HOME", "/workspace"}};
@@ -215,6 +236,7 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     fs::create_symlink("usr/bin", root / "bin");
     fs::create_directory(root / "lib");
     fs::create_directories(root / "etc/ssl/certs");
+    test::write_text(root / "etc/ssl/certs/ca-certificates.crt", "x");
     test::write_text(root / "etc/ld.so.cache", "x");
     test::write_text(root / "usr/bin/tool", "x");
     test::write_text(root / "run/resolv.conf", "nameserver 127.0.0.53\n");
@@ -236,6 +258,11 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     CHECK(layout->hidden_folders == Arguments{"/usr/local"});
     CHECK(layout->hidden_files == Arguments{"/usr/bin/tool"});
     CHECK(layout->resolv_conf == (root / "run/resolv.conf").string());
+    CHECK(layout->bundle == "/etc/ssl/certs/ca-certificates.crt");
+    CHECK(layout->shows_bundle);
+    fs::rename(root / "etc/ssl/certs/ca-certificates.crt", root / "etc/bundle");
+    fs::create_symlink("../../bundle", root / "etc/ssl/certs/ca-certificates.crt");
+    CHECK_FALSE(isolation::probe_layout({}, root.path())->shows_bundle);
 }
 
 TEST_CASE("PATH inside holds the folders of the host's that are there, each once") {

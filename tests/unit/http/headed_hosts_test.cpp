@@ -1,0 +1,567 @@
+// Hosts of a list whose rules set headers: their TLS ends at the proxy, with OpenSSL on both sides of it.
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+
+#include "core/base/task_group.hpp"
+#include "http/egress/egress_adapters.hpp"
+#include "http/egress/egress_door.hpp"
+#include "http/egress/egress_questions.hpp"
+#include "http/egress/egress_tls.hpp"
+#include "http/server/session.hpp"
+#include "tests/support/fake_world.hpp"
+#include "tests/unit/http/egress_lab.hpp"
+#include "tests/unit/http/tls_upstream.hpp"
+
+namespace headed_hosts_test {
+
+using namespace atl;
+using namespace atl::test;
+using sandbox::EgressRoute;
+using sandbox::EgressSettings;
+
+namespace {
+
+bool has_part(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// `mine` is there, for a.example.
+class OneSecret final : public http::EgressSecrets {
+  public:
+    base::Result<void> check(const std::string& name, const std::string& user_id,
+                             const std::string& host) const override {
+        if (is_gone || name != "mine" || !user_id.empty())
+            return base::Error(base::Errc::secret_not_found, "there is no secret \"" + name + '"');
+        if (host != "a.example")
+            return base::Error(base::Errc::secret_host, "it is for other hosts");
+        return {};
+    }
+    base::Result<void> open(const std::string& name, const std::string& user_id, const std::string& host,
+                            const std::function<void(std::string_view)>& take) const override {
+        auto good = check(name, user_id, host);
+        if (good.has_value())
+            take("value-of-mine");
+        return good;
+    }
+    bool is_gone = false;
+};
+
+EgressRoute headed(const std::string& name = "a.example:443") {
+    EgressRoute host;
+    host.name = name;
+    host.upstream = "https://" + name;
+    host.headers = {{"x-api-key", "", "mine"}};
+    return host;
+}
+
+EgressSettings with(std::vector<EgressRoute> hosts) {
+    EgressSettings settings;
+    settings.allow = {"a.example:443", "b.example:443"};
+    settings.hosts = std::move(hosts);
+    return settings;
+}
+
+/// A program inside, with a socket of its own and OpenSSL as its TLS.
+class Program {
+  public:
+    Program(int fd, const std::string& trusted)
+        : fd_(fd), context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free) {
+        const std::unique_ptr<BIO, decltype(&BIO_free)> pem(
+            BIO_new_mem_buf(trusted.data(), static_cast<int>(trusted.size())), &BIO_free);
+        const std::unique_ptr<X509, decltype(&X509_free)> issuer(
+            PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr), &X509_free);
+        REQUIRE(X509_STORE_add_cert(SSL_CTX_get_cert_store(context_.get()), issuer.get()) == 1);
+        SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
+    }
+    SSL_CTX* settings() { return context_.get(); }
+    void send(std::string_view bytes) {
+        REQUIRE(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+    }
+    /// The bytes that have come without TLS.
+    std::string receive() {
+        std::array<char, 4096> bytes{};
+        const ssize_t got = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+        is_cut = is_cut || got == 0 || (got < 0 && errno != EAGAIN);
+        return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+    }
+    void begin_tls(const std::string& sni, const std::string& expected) {
+        ssl_.reset(SSL_new(context_.get()));
+        SSL_set_fd(ssl_.get(), fd_.get());
+        SSL_set_connect_state(ssl_.get());
+        REQUIRE(SSL_set_tlsext_host_name(ssl_.get(), sni.c_str()) == 1);
+        REQUIRE(SSL_set1_host(ssl_.get(), expected.c_str()) == 1);
+    }
+    bool shake_hands() {
+        ERR_clear_error();
+        const int code = SSL_do_handshake(ssl_.get());
+        note(code);
+        return code == 1;
+    }
+    void write(std::string_view bytes) {
+        ERR_clear_error();
+        note(SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())));
+    }
+    std::string read() {
+        std::array<char, 20'000> bytes{};
+        ERR_clear_error();
+        const int got = SSL_read(ssl_.get(), bytes.data(), bytes.size());
+        note(got);
+        return {bytes.data(), static_cast<std::size_t>(std::max(got, 0))};
+    }
+    SSL* ssl() { return ssl_.get(); }
+    bool is_cut = false;
+
+  private:
+    void note(int code) {
+        if (code > 0)
+            return;
+        const int error = SSL_get_error(ssl_.get(), code);
+        is_cut = is_cut || (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE);
+    }
+    base::UniqueFd fd_;
+    std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+    std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, &SSL_free};
+};
+
+class HeadedLab {
+  public:
+    explicit HeadedLab(const EgressSettings& wanted = with({headed()}),
+                       const CertificatePem& upstreams_pem = issued("DNS:a.example"))
+        : certificate(upstreams_pem),
+          settings(wanted),
+          issuer(http::SandboxCa::make().value()),
+          door(std::make_shared<http::EgressDoor>("box", parts(), settings, issuer)) {}
+    ~HeadedLab() {
+        for (const auto& session : sessions_)
+            session->abort();
+        run();
+    }
+    HeadedLab(const HeadedLab&) = delete;
+    HeadedLab& operator=(const HeadedLab&) = delete;
+
+    std::unique_ptr<Program> connect() {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0);
+        http::Socket socket(loop_.get_executor());
+        socket.assign(boost::asio::generic::stream_protocol(AF_UNIX, 0), ends[1]);
+        auto connection = std::make_shared<http::Connection>(
+            std::make_unique<http::SocketStream>(std::move(socket)), clock_, timers_, state_.settings);
+        sessions_.push_back(std::make_shared<http::Session>(
+            state_, *door->services(), std::move(connection), http::PeerAddress{},
+            http::ListenerScope::loopback, http::CountLimiter::Lease()));
+        tasks_.spawn(async_serve(sessions_.back()));
+        return std::make_unique<Program>(ends[0], issuer->pem());
+    }
+    /// A program whose tunnel is there; the answer to CONNECT is in `answer`.
+    std::unique_ptr<Program> tunnel(const std::string& to = "a.example:443") {
+        auto program = connect();
+        program->send("CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n\r\n");
+        await_answer(*program);
+        return program;
+    }
+    void await_answer(Program& program) {
+        answer.clear();
+        for (int turns = 0; turns < 50; ++turns) {
+            run();
+            answer += program.receive();
+        }
+    }
+    /// A program that speaks TLS through its tunnel; null: it was refused.
+    std::unique_ptr<Program> open(const std::string& to = "a.example:443") {
+        auto program = tunnel(to);
+        REQUIRE(answer.starts_with("HTTP/1.1 200 "));
+        const std::string name = to.substr(0, to.find(':'));
+        program->begin_tls(name, name);
+        return shake(*program) ? std::move(program) : nullptr;
+    }
+    bool shake(Program& program) {
+        bool done = false;
+        for (int turns = 0; turns < 50 && !done && !program.is_cut; ++turns) {
+            done = program.shake_hands();
+            run();
+        }
+        return done;
+    }
+    std::string read(Program& program) {
+        std::string text;
+        for (int turns = 0; turns < 50; ++turns) {
+            run();
+            text += program.read();
+        }
+        return text;
+    }
+    /// The bytes that the newest upstream has got.
+    std::string upstream_read() {
+        std::string text;
+        for (int turns = 0; turns < 50 && !upstreams.empty(); ++turns) {
+            run();
+            text += upstreams.back()->read();
+        }
+        return text;
+    }
+    void run() {
+        for (int turns = 0; turns < 4; ++turns) {
+            loop_.restart();
+            loop_.poll();
+            if (!upstreams.empty() && SSL_is_init_finished(upstreams.back()->ssl()) == 0)
+                upstreams.back()->shake_hands();
+        }
+    }
+    void advance(base::Millis by) {
+        timers_.advance(by, [this] { run(); });
+    }
+
+  private:
+    http::EgressParts parts() {
+        http::EgressParts made{policy,
+                               [](const std::string&, const std::string&, auto done) {
+                                   done(http::EgressAddresses{*http::parse_address("192.0.2.1")});
+                               },
+                               [this](http::EgressAddresses, std::uint16_t, http::EgressDialDone done) {
+                                   upstreams.push_back(std::make_unique<TlsUpstream>(certificate));
+                                   http::Socket socket(loop_.get_executor());
+                                   socket.assign(boost::asio::generic::stream_protocol(AF_UNIX, 0),
+                                                 upstreams.back()->client_end.release());
+                                   done(std::make_unique<http::SocketStream>(std::move(socket)));
+                               },
+                               &http::make_hello_reader};
+        made.secure = http::make_egress_tls(timers_, trusting_context());
+        made.secrets = &secrets;
+        made.questions = &questions;
+        return made;
+    }
+    http::EgressQuestions::Ports desk() {
+        return {clock_,
+                timers_,
+                policy,
+                [this](const std::string&, const conversation::EgressQuestion& question) {
+                    asked.push_back(question.id);
+                    return true;
+                },
+                [](const std::string&, const std::string&, std::string_view) {},
+                [this](const std::string&, const std::string& rule, const http::EgressQuestions::Done& done) {
+                    settings.allow.push_back(rule);
+                    door->change(settings);
+                    done({});
+                }};
+    }
+    static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
+
+    boost::asio::io_context loop_{1};
+    FakeClock clock_;
+    FakeTimers timers_{clock_};
+
+  public:
+    CertificatePem certificate;  // of upstreams from now on
+    FakeEgressPolicy policy;
+    EgressSettings settings;
+    std::vector<std::string> asked;  // ids of questions
+    http::EgressQuestions questions{desk()};
+    OneSecret secrets;
+    std::string answer;
+    std::vector<std::unique_ptr<TlsUpstream>> upstreams;
+    const std::shared_ptr<http::SandboxCa> issuer;
+    const std::shared_ptr<http::EgressDoor> door;
+
+  private:
+    http::ServerState state_{clock_, timers_, http::Settings{}};
+    base::TaskGroup tasks_{loop_.get_executor(), "test"};
+    std::vector<std::shared_ptr<http::Session>> sessions_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "Ordinary HTTPS to a host whose rule sets headers has them, and nothing of its own that says who asks") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    program->write(
+        "POST /v1/x?y=1 HTTP/1.1\r\nHost: a.example\r\nX-Api-Key: own\r\nAuthorization: Bearer own\r\n"
+        "X-Kept: 1\r\nContent-Length: 3\r\n\r\nabc");
+    const std::string asked = lab.upstream_read();
+    CHECK(asked.starts_with("POST /v1/x?y=1 HTTP/1.1\r\nHost: a.example\r\n"));
+    CHECK(has_part(asked, "x-api-key: value-of-mine\r\n"));
+    CHECK(has_part(asked, "X-Kept: 1\r\n"));
+    CHECK(asked.ends_with("\r\n\r\nabc"));
+    CHECK_FALSE(has_part(asked, "own"));
+    lab.upstreams.back()->write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    const std::string answer = lab.read(*program);
+    CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
+    CHECK(answer.ends_with("\r\n\r\nhi"));
+
+    // Another request on the same connection has them, too, and the same upstream.
+    program->write("GET / HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
+    CHECK(has_part(lab.upstream_read(), "x-api-key: value-of-mine\r\n"));
+    CHECK(lab.upstreams.size() == 1);
+}
+
+TEST_CASE("An upstream that ends its connection between two requests is connected again") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    for (int i = 0; i < 3; ++i) {
+        program->write("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nabc");
+        const std::string asked = lab.upstream_read();
+        CHECK(has_part(asked, "x-api-key: value-of-mine\r\n"));
+        CHECK(asked.ends_with("\r\n\r\nabc"));
+        lab.upstreams.back()->write("HTTP/1.1 204 No Content\r\n\r\n");
+        CHECK(lab.read(*program).starts_with("HTTP/1.1 204 "));
+        // The control: one that stays is used again.
+        if (i > 0)
+            REQUIRE(::shutdown(lab.upstreams.back()->own_end.get(), SHUT_RDWR) == 0);
+        lab.run();
+    }
+    CHECK(lab.upstreams.size() == 2);
+    CHECK_FALSE(program->is_cut);
+    // An upstream that cannot be verified any more gets nothing, and the program the reason.
+    lab.certificate = issued("DNS:b.example");
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+}
+
+TEST_CASE("The first answer of an upstream that breaks HTTP is a 502 in the tunnel") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET / "));
+    lab.upstreams.back()->write("SSH-2.0-x\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+}
+
+TEST_CASE("A host without headers stays a tunnel that nobody opens") {
+    HeadedLab lab(with({headed()}), issued("DNS:b.example"));
+    const auto program = lab.tunnel("b.example:443");
+    REQUIRE(lab.answer.starts_with("HTTP/1.1 200 "));
+    program->begin_tls("b.example", "b.example");
+    // The sandbox's issuer is not the one that the upstream has.
+    CHECK_FALSE(lab.shake(*program));
+    CHECK(SSL_get_verify_result(program->ssl()) != X509_V_OK);
+    CHECK(lab.issuer->leaves() == 0);
+}
+
+TEST_CASE("SNI, the name of the tunnel and Host of each request are one") {
+    HeadedLab lab;
+    const auto other = lab.tunnel();
+    other->begin_tls("b.example", "b.example");
+    CHECK_FALSE(lab.shake(*other));
+    CHECK(other->is_cut);
+    for (int i = 0; i < 10; ++i) {
+        const std::string name = "b" + std::to_string(i) + ".example";
+        const auto one_more = lab.tunnel();
+        one_more->begin_tls(name, name);
+        CHECK_FALSE(lab.shake(*one_more));
+    }
+    CHECK(lab.issuer->leaves() == 1);  // for the name of the tunnel, whatever names a program asks for
+
+    const auto program = lab.open();
+    REQUIRE(program);
+    program->write("GET /1 HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    REQUIRE(has_part(lab.upstream_read(), "GET /1 "));
+    lab.upstreams.back()->write("HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 204 "));
+    for (const char* head : {"GET /2 HTTP/1.1\r\nHost: b.example\r\n\r\n",
+                             "GET https://b.example/2 HTTP/1.1\r\nHost: a.example\r\n\r\n",
+                             "GET /2 HTTP/1.1\r\nHost: a.example:8443\r\n\r\n"}) {
+        INFO(head);
+        const auto asks = lab.open();
+        REQUIRE(asks);
+        asks->write(head);
+        CHECK(lab.upstream_read().empty());
+        CHECK(lab.read(*asks).starts_with("HTTP/1.1 403 "));
+        CHECK(asks->is_cut);
+    }
+    // The second request of a connection is looked at as the first is.
+    program->write("GET /2 HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 403 "));
+}
+
+TEST_CASE("Bytes that are no HTTP/1.1 over TLS do not reach the upstream") {
+    HeadedLab lab;
+    const auto plain = lab.tunnel();
+    plain->send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
+    (void)plain->receive();
+    CHECK(plain->is_cut);
+
+    const auto preface = lab.open();
+    REQUIRE(preface);
+    preface->write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
+    CHECK(lab.read(*preface).empty());
+    CHECK(preface->is_cut);
+
+    const auto http2 = lab.tunnel();
+    constexpr std::array<unsigned char, 3> k_h2{2, 'h', '2'};
+    REQUIRE(SSL_CTX_set_alpn_protos(http2->settings(), k_h2.data(), k_h2.size()) == 0);
+    http2->begin_tls("a.example", "a.example");
+    CHECK_FALSE(lab.shake(*http2));
+    CHECK(http2->is_cut);
+}
+
+TEST_CASE("What would show the headers that are set is refused, and a refusal of HEAD has no body") {
+    EgressRoute host = headed();
+    host.methods = {"GET", "TRACE", "CONNECT"};
+    HeadedLab lab(with({host}));
+    for (const char* method : {"TRACE", "CONNECT", "HEAD", "GET"}) {
+        INFO(method);
+        const auto program = lab.open();
+        REQUIRE(program);
+        program->write(std::string(method) + " / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        const bool passes = std::string_view(method) == "GET";  // the control
+        CHECK(lab.upstream_read().empty() != passes);
+        const std::string answer = lab.read(*program);
+        const bool is_head = std::string_view(method) == "HEAD";
+        CHECK(answer.starts_with(is_head ? "HTTP/1.1 403 " : "HTTP/1.1 405 ") != passes);
+        CHECK(answer.ends_with("\r\n\r\n") == is_head);
+        CHECK(program->is_cut != passes);
+    }
+}
+
+TEST_CASE("Nobody is asked about a host whose rule sets headers, and what a person grants stays shut") {
+    EgressSettings settings = with({headed()});
+    settings.ask = true;
+    HeadedLab lab(settings, issued("DNS:a.example,DNS:asked.example"));
+    CHECK(lab.open());
+    CHECK(lab.asked.empty());
+    for (const auto decision : {http::EgressDecision::once, http::EgressDecision::always}) {
+        const auto program = lab.tunnel("asked.example:443");
+        CHECK(lab.answer.empty());
+        REQUIRE_FALSE(lab.asked.empty());
+        bool is_decided = false;
+        lab.questions.decide("box", lab.asked.back(), decision, "",
+                             [&](const base::Result<void>& done) { is_decided = done.has_value(); });
+        CHECK(is_decided);
+        lab.await_answer(*program);
+        REQUIRE(lab.answer.starts_with("HTTP/1.1 200 "));
+        program->begin_tls("asked.example", "asked.example");
+        CHECK_FALSE(lab.shake(*program));
+        CHECK(SSL_get_verify_result(program->ssl()) != X509_V_OK);
+    }
+    CHECK(lab.asked.size() == 2);
+    CHECK(lab.issuer->leaves() == 1);
+    // The rule that the last decision added has left the headers of the other one.
+    CHECK(lab.open());
+}
+
+TEST_CASE("A program of TLS 1.2 is served, and its renegotiation is not") {
+    HeadedLab lab;
+    const auto program = lab.tunnel();
+    REQUIRE(SSL_CTX_set_max_proto_version(program->settings(), TLS1_2_VERSION) == 1);
+    program->begin_tls("a.example", "a.example");
+    REQUIRE(lab.shake(*program));
+    // The control.
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET / "));
+    lab.upstreams.back()->write("HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 204 "));
+    CHECK_FALSE(program->is_cut);
+    REQUIRE(SSL_renegotiate(program->ssl()) == 1);
+    CHECK_FALSE(program->shake_hands());
+    (void)lab.read(*program);
+    CHECK(program->is_cut);
+}
+
+TEST_CASE("Only the methods and paths of a host's rule pass") {
+    EgressRoute host = headed();
+    host.methods = {"GET"};
+    host.paths = {"/v1/*"};
+    HeadedLab lab(with({host}));
+    for (const char* line : {"POST /v1/x", "GET /v2", "GET /v1/../v2", "GET /v1/%2e%2e/v2"}) {
+        INFO(line);
+        const auto program = lab.open();
+        REQUIRE(program);
+        program->write(std::string(line) + " HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n");
+        CHECK(lab.upstream_read().empty());
+        const std::string answer = lab.read(*program);
+        CHECK(answer.starts_with("HTTP/1.1 403 The rule for a.example:443 "));
+    }
+    const auto control = lab.open();
+    REQUIRE(control);
+    control->write("GET /v1/x HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET /v1/x HTTP/1.1\r\n"));
+}
+
+TEST_CASE(
+    "An upstream with a bad certificate, and a secret that is gone, are 502 before the upstream has a byte") {
+    HeadedLab bad(with({headed()}), issued("DNS:b.example"));
+    (void)bad.tunnel();
+    CHECK(bad.answer.starts_with("HTTP/1.1 502 "));
+
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    lab.secrets.is_gone = true;
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+}
+
+TEST_CASE("A change of a host's rule cuts what is open by it, also where the host stays listed") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    lab.door->change(with({headed()}));
+    lab.advance(base::Millis(1));
+    CHECK(lab.door->open() == 1);
+    lab.door->change(with({}));
+    lab.advance(base::Millis(1));
+    lab.run();
+    CHECK(lab.door->open() == 0);
+    (void)lab.read(*program);
+    CHECK(program->is_cut);
+    // A tunnel that was open before its host got headers is cut as well.
+    (void)lab.tunnel("b.example:443");
+    CHECK(lab.door->open() == 1);
+    lab.door->change(with({headed("b.example:443")}));
+    lab.advance(base::Millis(1));
+    lab.run();
+    CHECK(lab.door->open() == 0);
+}
+
+TEST_CASE("Plain http: to a host whose rule sets headers is refused") {
+    HeadedLab lab;
+    const auto program = lab.connect();
+    program->send("GET http://a.example:443/ HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
+    lab.run();
+    lab.run();
+    CHECK(program->receive().starts_with("HTTP/1.1 403 "));
+    CHECK(lab.upstreams.empty());
+}
+
+TEST_CASE("Rules that set headers are checked as they are set") {
+    HeadedLab lab;
+    const http::EgressParts parts{lab.policy, {}, {}, {}, {}, &lab.secrets};
+    CHECK(http::check_routes(parts, with({headed()})).has_value());
+    const auto far = http::check_routes(parts, with({headed("b.example:443")}));
+    REQUIRE(far.has_error());
+    CHECK(far.error().code() == base::Errc::secret_host);
+    CHECK(far.error().pointer() == "/network/allow/1");
+    EgressSettings of_user = with({headed()});
+    of_user.user_id = "alice";
+    CHECK(http::check_routes(parts, of_user).error().code() == base::Errc::secret_not_found);
+}
+
+TEST_CASE("An issuer keeps few leaves, whatever names it is asked for, and each sandbox has its own") {
+    const auto issuer = http::SandboxCa::make().value();
+    const auto first = issuer->leaf("a.example").value();
+    CHECK(issuer->leaf("a.example").value() == first);
+    for (int i = 0; i < 100; ++i)
+        REQUIRE(issuer->leaf(std::string(200, 'a') + std::to_string(i) + ".example").has_value());
+    CHECK(issuer->leaves() == http::SandboxCa::k_max_leaves);
+    CHECK(issuer->leaf("a.example").value() != first);
+    CHECK(issuer->pem().starts_with("-----BEGIN CERTIFICATE-----"));
+    CHECK_FALSE(has_part(issuer->pem(), "PRIVATE"));
+    CHECK(http::SandboxCa::make().value()->pem() != issuer->pem());
+}
+
+}  // namespace headed_hosts_test
