@@ -99,6 +99,19 @@ inline std::string encode_command(std::string_view name, std::string_view turn =
     return line;
 }
 
+/// {"cmd":"permission","turn":TURN,"id":ID,"optionId":OPTION}; without an option it is cancelled.
+inline std::string encode_permission(std::string_view turn, std::string_view id, std::string_view option_id) {
+    std::string line = encode_command(cmd::permission, turn);
+    line.replace(line.rfind('}'), std::string::npos, ",\"id\":");
+    base::append_json_string(line, id);
+    if (!option_id.empty()) {
+        line += ",\"optionId\":";
+        base::append_json_string(line, option_id);
+    }
+    line += "}\n";
+    return line;
+}
+
 /// Whether the guest ends what earlier turns left running before the turn begins.
 enum class LeftoverRule : std::uint8_t { keep, end };
 /// The end of a query that asks for it. The agent gets the query without this member.

@@ -104,6 +104,12 @@ void UnixChannel::interrupt(std::string_view turn, std::function<void(base::Resu
             std::move(done));
 }
 
+void UnixChannel::permit(std::string_view turn, std::string_view id, std::string_view option_id,
+                         std::function<void(base::Result<void>)> done) {
+    request(encode_permission(turn, id, option_id), base::k_control_reply_deadline, base::Errc::no_turn,
+            std::move(done));
+}
+
 void UnixChannel::shutdown(std::function<void(base::Result<void>)> done) {
     request(encode_command(cmd::shutdown), base::k_control_reply_deadline, base::Errc::bridge_failed,
             std::move(done));

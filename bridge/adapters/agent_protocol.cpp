@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/plain/guest_limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/plain/utf8.hpp"
 
 namespace atl::adapter {
@@ -89,7 +90,7 @@ void AgentProtocol::become_ready(Memory memory) {
 
 void AgentProtocol::ask(std::string_view tool_id, std::vector<PermissionOption> options, Json request) {
     if (!events_.is_open() || events_.is_interrupted() || options.empty() ||
-        permissions_.size() == k_max_open_permissions)
+        permissions_.size() == base::k_max_open_permissions)
         return answer(request, nullptr);
     const std::string id = events_.permission_request(tool_id, options);
     permissions_.emplace(id, Permission{std::move(options), std::move(request)});

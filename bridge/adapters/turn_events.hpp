@@ -15,9 +15,6 @@ namespace atl::adapter {
 /// Longer ids of tools, options and requests are not taken; longer names are cut.
 inline constexpr std::size_t k_max_id_bytes = 256;
 inline constexpr std::size_t k_max_name_bytes = 1024;
-/// More choices of one permission, and more requests that wait at once, are not told.
-inline constexpr std::size_t k_max_options = 16;
-inline constexpr std::size_t k_max_open_permissions = 64;
 /// An agent that runs more tools at once is told of as if the oldest had ended.
 inline constexpr std::size_t k_max_open_tools = 1024;
 

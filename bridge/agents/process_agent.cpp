@@ -125,6 +125,13 @@ bool ProcessAgent::interrupt(std::string_view turn) {
     return true;
 }
 
+bool ProcessAgent::permit(std::string_view turn, std::string_view line) {
+    if (sink_ == nullptr || turn_ != turn)
+        return false;
+    input_.write(std::string(line) + '\n');
+    return true;
+}
+
 void ProcessAgent::stop(std::function<void()> on_stopped) {
     if (state_ == State::ended)
         return on_stopped();

@@ -23,6 +23,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     void resume(TurnSink& sink) override;
     void abandon(TurnSink& sink) override;
     bool interrupt(std::string_view turn) override;
+    bool permit(std::string_view turn, std::string_view line) override;
     void stop(std::function<void()> on_stopped) override;
 
   private:

@@ -14,6 +14,7 @@
 #include "core/conversation/metadata.hpp"
 #include "core/conversation/preview_ports.hpp"
 #include "core/conversation/view.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -42,6 +43,7 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
                                       context.settings.log_bounds.conversation_bytes,
                                       context.settings.log_epoch, context.logs.share_of(record_))),
       turn_(context, *this, record_, *log_),
+      permissions_(context.timers, [this](const PermissionDecision& decision) { on_permission(decision); }),
       generations_(context, owner.admission(), *this, record_, sandbox_record_, *log_),
       kept_processes_(context, record_, [this] { last_batch_ = context_.journal.batch_number(); }),
       port_events_(context.clock, context.timers,
@@ -79,6 +81,7 @@ void Conversation::stop_timers() {
     context_.timers.cancel(std::exchange(life_timer_, 0));
     context_.timers.cancel(std::exchange(lease_timer_, 0));
     port_events_.stop();
+    permissions_.forget();
 }
 
 View Conversation::view() const {
@@ -215,7 +218,36 @@ Result<View> Conversation::interrupt() {
     if (!machine_.turn_open())
         return Error(Errc::no_turn, "no turn is open");
     perform(machine_.interrupt());
+    permissions_.end_turn();
     return view();
+}
+
+Result<View> Conversation::answer_permission(const std::string& permission_id, const std::string& option_id) {
+    if (auto answered = permissions_.answer(permission_id, option_id); !answered)
+        return answered.error();
+    touch();
+    return view();
+}
+
+/// A request of an interrupted turn is cancelled at once: the agent may have written it before it heard.
+void Conversation::permission_asked(std::string_view data) {
+    const sandbox::AgentSpec* const agent = context_.settings.find_agent(record_.agent);
+    const auto attended = log_->is_followed() ? Permissions::Attended::yes : Permissions::Attended::no;
+    permissions_.ask(parse_permission_request(data), agent != nullptr ? *agent : sandbox::AgentSpec{},
+                     attended);
+    if (machine_.interrupting())
+        permissions_.end_turn();
+}
+
+void Conversation::on_permission(const PermissionDecision& decision) {
+    turn_.append_admitted(EventType::permission_resolved, permission_data(decision));
+    sandbox::Channel* const guest = machine_.turn_running() ? channel() : nullptr;
+    // An agent that asks for more at once than it may waits for the end of its turn.
+    if (guest == nullptr || *permits_told_ == base::k_max_open_permissions)
+        return;
+    ++*permits_told_;
+    guest->permit(turn_name(turn_.record().turn), decision.id, decision.option_id,
+                  [told = permits_told_](const Result<void>&) { --*told; });
 }
 
 void Conversation::pause(PauseMode mode, Reply<View> reply) {
@@ -427,6 +459,8 @@ void Conversation::on_frozen(const Result<void>& result) {
 
 void Conversation::run(const action::CloseTurn&) {
     const std::uint64_t first_seq = log_->first_seq();
+    if (*permits_told_ != 0)  // a channel that is gone answers none of them
+        permits_told_ = std::make_shared<std::size_t>(0);
     turn_.close();
     if (log_->first_seq() != first_seq)
         run(action::Persist{});

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/conversation/actions.hpp"
+#include "core/conversation/permissions.hpp"
 
 namespace atl::conversation {
 
@@ -30,6 +31,7 @@ std::string egress_data(const EgressNotice& notice);
 inline EventType type_of(const EgressNotice& notice) noexcept {
     return notice.reason.empty() ? EventType::egress_closed : EventType::egress_denied;
 }
+std::string permission_data(const PermissionDecision& decision);
 std::string error_data(std::string_view code, std::string_view message);
 
 }  // namespace atl::conversation

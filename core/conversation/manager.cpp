@@ -404,6 +404,13 @@ void Manager::interrupt(const std::string& id, Reply<View> reply) {
     with(id, reply, [reply](Conversation& it) { reply(it.interrupt()); });
 }
 
+void Manager::answer_permission(const std::string& id, const std::string& permission_id,
+                                const std::string& option_id, Reply<View> reply) {
+    with(id, reply, [permission_id, option_id, reply](Conversation& it) {
+        reply(it.answer_permission(permission_id, option_id));
+    });
+}
+
 void Manager::pause(const std::string& id, PauseMode mode, Reply<View> reply) {
     with(id, reply, [mode, reply](Conversation& it) { it.pause(mode, reply); });
 }

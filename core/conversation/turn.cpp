@@ -264,10 +264,12 @@ void Turn::on_event(const sandbox::AgentEvent& event) {
         return;
     }
     if (*type != EventType::done) {
-        if (admit(*type, event.data.size()))
-            append(*type, event.data);
+        append_admitted(*type, event.data);
+        if (*type == EventType::permission_request)
+            owner_.permission_asked(event.data);
         return;
     }
+    owner_.turn_ends();
     if (dropped_bytes_ > 0)
         append(EventType::output_truncated, "{\"droppedBytes\":" + std::to_string(dropped_bytes_) + "}");
     if (const auto limit = owner_.limit_at_end())

@@ -57,8 +57,11 @@ enum class EventType : std::uint8_t {
     preview_changed = 21,
     egress_denied = 22,
     egress_closed = 23,
+    permission_request = 24,
+    permission_resolved = 25,
+    plan = 26,
 };
-inline constexpr auto k_last_event_type = EventType::egress_closed;
+inline constexpr auto k_last_event_type = EventType::plan;
 
 std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.

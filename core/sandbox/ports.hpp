@@ -406,6 +406,9 @@ class Channel {
     /// also unasked, when it cannot start a process for a turn.
     virtual void end_stray_processes() {}
     virtual void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) = 0;
+    /// Answers a permission that the agent of this turn asked for; without an option it is cancelled.
+    virtual void permit(std::string_view turn, std::string_view id, std::string_view option_id,
+                        std::function<void(base::Result<void>)> done) = 0;
     /// Asks the guest to end the agent and itself.
     virtual void shutdown(std::function<void(base::Result<void>)> done) = 0;
 };

@@ -90,6 +90,21 @@ constexpr const char* k_data = R"json({
     "requests": {"type": "integer", "minimum": 2, "description": "The numbers are sums of so many requests, since this was told last; else of one."},
     "omitted": {"type": "integer", "minimum": 1, "description": "So many requests before this one have no event."}},
     "optional": ["route", "requests", "omitted"]},
+"permission_request": {"means": "The agent waits for a permission to use a tool. An answer is POST `permissions/{id}` or a PermissionFrame.", "members": {
+    "id": {"type": "string", "description": "Names the request in an answer."},
+    "toolUseId": {"type": "string", "description": "The `id` of the tool_use; empty: of none."},
+    "options": {"type": "array", "description": "What can be answered.", "items": {"type": "object", "properties": {
+        "optionId": {"type": "string", "description": "Names the option in an answer."},
+        "name": {"type": "string", "description": "The option, for people."},
+        "kind": {"type": "string", "description": "allow_once, allow_always, reject_once or reject_always."}}}}}},
+"permission_resolved": {"means": "A permission was decided.", "members": {
+    "id": {"type": "string", "description": "The `id` of the permission_request."},
+    "outcome": {"enum": ["allowed", "denied", "cancelled"], "description": "cancelled: the agent was told so, and takes it for a refusal."},
+    "reason": {"enum": ["answered", "policy", "timeout", "unattended", "turn_ended"], "description": "answered: by a client. policy: that of the agent. timeout: nobody answered in time. unattended: nobody followed the conversation. turn_ended: its turn was interrupted or is over."},
+    "optionId": {"type": "string", "description": "The option that was chosen."}},
+    "optional": ["optionId"]},
+"plan": {"means": "The plan of the agent as it is now, in place of an earlier one.", "members": {
+    "entries": {"type": "array", "items": {}, "description": "The steps, as the agent tells them: `content`, `status` and `priority` in ACP."}}},
 "files_changed": {"means": "A tool changed files in the workspace.", "members": {
     "changedFiles": {"type": "array", "items": {"type": "string"}, "description": "Their absolute paths in the sandbox, as in the result of the tool."},
     "toolCallId": {"type": "string", "description": "The `toolCallId` of the call's context."}},
