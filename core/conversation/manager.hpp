@@ -97,8 +97,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void read_start(const View& view, Reply<EventPtr> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: no_turn.
     void interrupt(const std::string& id, Reply<View> reply);
-    /// Answers a permission that the agent of the open turn asked for with one of its options; with none it is
-    /// cancelled. Errors: not_found (also where no such permission waits), invalid_field.
+    /// Answers a permission that the agent of the open turn asked for with one of its options; with none it
+    /// is cancelled. Errors: not_found (also where no such permission waits), invalid_field.
     void answer_permission(const std::string& id, const std::string& permission_id,
                            const std::string& option_id, Reply<View> reply);
     /// Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the sandbox,
@@ -327,6 +327,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void add_unlisted(const ListRange& range, std::uint64_t committed, ListPlace& next,
                       Page<View>& page) const;
     base::Result<void> check(const CreateRequest& request, const std::string& agent) const;
+    base::Result<void> check_agent(const std::string& name) const;
     /// Has the log of a new conversation say that no port is left for its preview.
     Reply<View> warn_of_ports(std::string sandbox_id, Reply<View> reply) {
         return [this, sandbox_id = std::move(sandbox_id), reply = std::move(reply)](base::Result<View> made) {

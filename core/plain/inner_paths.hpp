@@ -9,6 +9,10 @@ namespace atl::base {
 inline constexpr const char* k_inner_workspace = "/workspace";
 inline constexpr const char* k_inner_agent_dir = "/agent";
 inline constexpr const char* k_inner_guest = "/atoll/guest";
+/// Between the guest and agents that do not speak its lines; in sandboxes of such agents only.
+inline constexpr const char* k_inner_agent = "/atoll/agent";
+/// Its name in the guest's folder.
+inline constexpr const char* k_agent_program = "atoll-agent";
 inline constexpr const char* k_inner_bridge_dir = "/run/atoll";
 inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 

@@ -148,11 +148,13 @@ struct AgentSpec {
     std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
     std::string resume{};                      // command only: its first line, a JSON object; empty: none
     std::vector<EgressRoute> routes{};         // the operator's, where the sandbox's own have no such name
-    std::string adapter{};      // "acp", "stream-json" or "lines"; empty: built into the guest
+    std::string adapter{};                     // "acp", "stream-json" or "lines"; empty: built into the guest
     PermissionPolicy permissions = PermissionPolicy::ask;
     std::chrono::seconds permission_timeout{300};  // then it is denied
-    LimitChanges limits{};                         // of a sandbox, where the request names none
-    std::string missing{};                         // why it cannot be used on this host; empty: it can
+    LimitChanges limits{};                         // of a sandbox whose request names none
+    bool needs_network = false;  // a request that names no network gets egress, for routes of its own
+    std::string missing{};       // why it cannot be used on this host; empty: it can
+    std::string setup{};         // the command that installs it; empty: none is known
 };
 /// The longest AgentSpec::resume, with the end of its line.
 inline constexpr std::size_t k_max_resume_bytes = 256UL * 1024;

@@ -7,6 +7,7 @@
 
 #include "core/plain/operation_limits.hpp"
 #include "house.hpp"
+#include "tests/support/result_printer.hpp"
 
 namespace atl::test::permissions_test {
 namespace {
