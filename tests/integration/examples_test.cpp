@@ -344,7 +344,7 @@ class Walk {
     }
 
     void server_itself() {
-        for (const char* operation : {"getHealth", "getReadiness", "getSystem"})
+        for (const char* operation : {"getHealth", "getReadiness", "listAgents", "getSystem"})
             call(operation);
         const auto described = OrderedJson::parse(api.connect().request("GET", "/openapi.json").body);
         OrderedJson head{{"openapi", described["openapi"]}, {"info", described["info"]}};
