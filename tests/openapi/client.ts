@@ -61,6 +61,12 @@ function describe(event: Event): string {
             return `${event.data.host}:${event.data.port.toFixed()} ${event.data.reason} ${(event.data.requests ?? 1).toFixed()}`;
         case 'egress_closed':
             return `${event.data.host} ${event.data.route ?? ''} ${(event.data.bytesUp + event.data.bytesDown) / event.data.ms} ${event.data.omitted?.toFixed() ?? ''}`;
+        case 'permission_request':
+            return `${event.data.id} ${event.data.toolUseId} ${event.data.options.length.toFixed()}`;
+        case 'permission_resolved':
+            return `${event.data.id} ${event.data.outcome} ${event.data.reason} ${event.data.optionId ?? ''}`;
+        case 'plan':
+            return event.data.entries.length.toFixed();
         case 'files_changed':
             return `${event.data.changedFiles.join(' ')} ${event.data.toolCallId ?? ''}`;
         case 'tool_progress':

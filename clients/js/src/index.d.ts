@@ -308,6 +308,8 @@ export interface Conversation {
      */
     follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number; readonly cursor: string };
     interrupt(options?: Cancellable): Promise<this>;
+    /** Answers a `permission_request` of the open turn with one of its options; null cancels it. */
+    readonly permissions: { answer(permissionId: string, optionId: string | null, options?: Cancellable): Promise<null> };
     pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
     resume(options?: Cancellable): Promise<this>;
     transcript(options?: { format?: 'markdown' | 'jsonl' } & Cancellable): Promise<string>;

@@ -35,10 +35,23 @@ def turn_stream(
     return EventStream(core, follow_events(core, follower, request, OneTurn()), follower)
 
 
+class AsyncPermissions:
+    """Answers to the events `permission_request` of the open turn."""
+
+    def __init__(self, core: Core, conversation_id: str) -> None:
+        self._core = core
+        self._id = conversation_id
+
+    async def answer(self, permission_id: str, option_id: Optional[str] = None, timeout: Optional[float] = None) -> None:
+        """With one of the options, or with none: cancelled. AtollError `not_found` where it was decided already."""
+        body = {"outcome": "cancelled"} if option_id is None else {"optionId": option_id}
+        await self._core.call("POST", route(self._id, "permissions", segment(permission_id)), json=body, timeout=timeout)
+
+
 class AsyncConversation:
     """One conversation. `info` is what the server said last; `await refresh()` asks again.
 
-    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream` and `interrupt`.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.
     """
 
@@ -46,6 +59,10 @@ class AsyncConversation:
         self._core = core
         self.id = conversation_id
         self.info: ConversationInfo = info or {}
+
+    @property
+    def permissions(self) -> AsyncPermissions:
+        return AsyncPermissions(self._core, self.id)
 
     async def refresh(self, timeout: Optional[float] = None) -> ConversationInfo:
         self.info = await self._core.call("GET", route(self.id), timeout=timeout)
