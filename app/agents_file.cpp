@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "app/host.hpp"
+#include "app/programs.hpp"
 #include "core/plain/inner_paths.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/route_form.hpp"

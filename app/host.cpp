@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "app/part_settings.hpp"
+#include "app/programs.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/own_priority.hpp"
@@ -15,17 +16,6 @@
 #include "core/plain/inner_paths.hpp"
 
 namespace atl::app {
-
-std::filesystem::path find_program(const std::string& name) {
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        const auto candidate = std::filesystem::path(folder) / name;
-        if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0)
-            return candidate;
-    }
-    return "/usr/bin/" + name;
-}
 
 void take_priority(int nice) {
     if (nice < 0 && !base::set_own_priority(nice))

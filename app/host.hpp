@@ -23,9 +23,6 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
 /// priority is logged.
 void take_priority(int nice);
 
-/// The first executable `name` on PATH; the usual place if there is none, where a look then misses it.
-std::filesystem::path find_program(const std::string& name);
-
 /// PATH inside: what there is of the server's own, in sandboxes with this layout.
 std::string path_of_sandboxes(const isolation::HostLayout& layout);
 
