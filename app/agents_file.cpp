@@ -19,7 +19,7 @@ using base::Error;
 using base::Result;
 using sandbox::AgentSpec;
 
-// One argument of a program has at most 128 KiB (execve(2), MAX_ARG_STRLEN), and a line to the guest more.
+// An argument of a program has at most 128 KiB (execve(2), MAX_ARG_STRLEN), and a line to the guest more.
 constexpr std::size_t k_max_recipe_bytes = 96UL * 1024;
 constexpr std::size_t k_max_path_bytes = 4096;
 constexpr std::size_t k_max_mode_bytes = 256;
@@ -104,7 +104,8 @@ bool is_state_file(const std::string& name) {
                         [](const auto& part) { return part == ".." || part == "."; });
 }
 
-/// Whether this host has the program that `argv` begins with. One that a sandbox alone can have is taken.
+/// Says in `missing` that this host has not the program that `argv` begins with. A path outside `dir` is
+/// taken as it is.
 void look_for_program(AgentSpec& agent, const std::string& program) {
     namespace fs = std::filesystem;
     const std::string inner = std::string(base::k_inner_agent_dir) + "/";
@@ -141,7 +142,7 @@ sandbox::PermissionPolicy read_policy(http::ObjectReader& reader) {
     return sandbox::PermissionPolicy::ask;
 }
 
-/// What goes through atoll-agent does so by its argv.
+/// Reads the adapter and its parts; an agent that needs atoll-agent gets it as its argv.
 void read_recipe(http::ObjectReader& reader, AgentSpec& agent) {
     agent.adapter = reader.string("adapter", k_max_word_bytes).value_or("lines");
     if (agent.adapter != "lines" && agent.adapter != "acp" && agent.adapter != "stream-json")

@@ -50,7 +50,8 @@ std::vector<PermissionOption> options_of(const Json& params) {
     for (const Json& item : *list) {
         const std::string_view id = text_of(item, "optionId");
         const std::string_view kind = permission_kind(text_of(item, "kind"));
-        if (id.empty() || id.size() > k_max_id_bytes || kind.empty() || options.size() == base::k_max_permission_options)
+        if (id.empty() || id.size() > k_max_id_bytes || kind.empty() ||
+            options.size() == base::k_max_permission_options)
             continue;
         options.push_back(
             {std::string(id), std::string(head_of(text_of(item, "name"), k_max_name_bytes)), kind});

@@ -14,7 +14,7 @@
 
 namespace atl::adapter {
 
-/// What a protocol asks for; the driver takes it after each call.
+/// The wishes of a protocol; the driver takes them after each call.
 struct Wishes {
     std::string to_agent;  // complete lines
     std::string to_host;   // complete lines
@@ -23,7 +23,7 @@ struct Wishes {
     std::string failure;   // not empty: it cannot go on, and why
 };
 
-/// What a protocol is begun with.
+/// The beginning of a protocol.
 struct ProtocolSettings {
     std::string mode;       // the recipe's; empty: the agent's own choice
     std::string session;    // of an earlier start; empty: none

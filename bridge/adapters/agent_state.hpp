@@ -22,7 +22,7 @@ class AgentState {
     /// Makes the folder and writes `files`, by paths in it, in place of those that are there. Returns what
     /// went wrong; empty: nothing.
     std::string prepare(const std::vector<std::pair<std::string, std::string>>& files) const;
-    /// Of an earlier start; empty: none.
+    /// The one of an earlier start; empty: none.
     std::string session() const;
     /// In place of the one that is there; an empty one removes it. Returns as prepare().
     std::string keep_session(std::string_view session) const;

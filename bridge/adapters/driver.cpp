@@ -22,7 +22,7 @@ namespace atl::adapter {
 namespace {
 
 constexpr std::size_t k_read_bytes = 32UL * 1024;
-// As the guest's own for an agent that it asks to end: it signals the group, this program with it.
+// The grace that the guest gives an agent that closed its output.
 constexpr guest::Millis k_end_of_output_grace{1000};
 
 /// Waits for room. False: nobody reads any more.
@@ -180,7 +180,7 @@ void Driver::on_signal() {
             stop();
 }
 
-/// What the agent wrote before its end; other processes may hold the pipe for ever.
+/// Reads the last lines of an agent that has ended: other processes may hold the pipe for ever.
 void Driver::drain() {
     int left_bytes = 0;
     if (!output_ || ioctl(output_.get(), FIONREAD, &left_bytes) != 0)

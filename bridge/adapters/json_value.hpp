@@ -11,7 +11,7 @@ namespace atl::adapter {
 
 using Json = nlohmann::json;
 
-/// One line as an object. Nothing where it is no JSON object in UTF-8, or nested deeper than
+/// The line as an object. Nothing where it is no JSON object in UTF-8, or nested deeper than
 /// base::k_max_event_depth. A carriage return at its end is allowed.
 std::optional<Json> parse_line(std::string_view line);
 

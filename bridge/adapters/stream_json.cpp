@@ -109,7 +109,7 @@ void StreamJsonProtocol::on_object(const Json& object, std::string_view line) {
         on_result(object);
 }
 
-/// As it came where an event can hold it so.
+/// The object goes on as it came where an event can hold it so.
 void StreamJsonProtocol::tell_object(const Json& object, std::string_view line) {
     const bool is_plain =
         std::none_of(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });

@@ -14,7 +14,7 @@ class StreamJsonProtocol final : public AgentProtocol {
   public:
     using AgentProtocol::AgentProtocol;
 
-    /// What its command line ends with.
+    /// The end of its command line.
     static std::vector<std::string> flags(const ProtocolSettings& settings);
 
     void start() override;

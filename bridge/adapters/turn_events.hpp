@@ -46,7 +46,7 @@ class TurnEvents {
     void plan(const Json& entries);
     /// Once for each id; `more` are members that are added to the event, an object.
     void tool_use(std::string_view id, std::string_view name, const Json& input, const Json& more);
-    /// Whether tool_use() was called for this id in this turn.
+    /// True once tool_use() was called for this id in this turn.
     bool has_tool(std::string_view id) const { return tools_.contains(std::string(id)); }
     /// Once for each id that tool_use() had; others are dropped.
     enum class Outcome : unsigned char { good, failed };

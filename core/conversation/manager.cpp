@@ -149,21 +149,6 @@ void Manager::unload(Conversation& conversation) {
     residents_.remove(conversation);
 }
 
-Result<void> Manager::check_agent(const std::string& name) const {
-    const sandbox::AgentSpec* const agent = settings_.find_agent(name);
-    if (agent == nullptr) {
-        std::string known;
-        for (const sandbox::AgentSpec& one : settings_.agents)
-            known.append(known.empty() ? "" : ", ").append(one.name);
-        return Error(Errc::unknown_agent, "no agent of that name is configured; there are: " + known);
-    }
-    if (agent->missing.empty())
-        return {};
-    const std::string how = agent->setup.empty() ? "" : "; this installs it: " + agent->setup;
-    return Error(Errc::unknown_agent,
-                 "the agent " + name + " is not installed on this host: " + agent->missing + how);
-}
-
 Result<void> Manager::check(const CreateRequest& request, const std::string& agent) const {
     if (auto accepted = accepts_work(); !accepted)
         return accepted;
@@ -171,7 +156,7 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
         return room;
     if (auto room = context_.sandboxes.room_for_files(request.user_id); !room)
         return room;
-    if (auto there = check_agent(agent); !there)
+    if (auto there = settings_.check_agent(agent); !there)
         return there;
     if (auto may = check_network(context_, request.network); !may)
         return may;

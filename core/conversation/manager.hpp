@@ -327,7 +327,6 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void add_unlisted(const ListRange& range, std::uint64_t committed, ListPlace& next,
                       Page<View>& page) const;
     base::Result<void> check(const CreateRequest& request, const std::string& agent) const;
-    base::Result<void> check_agent(const std::string& name) const;
     /// Has the log of a new conversation say that no port is left for its preview.
     Reply<View> warn_of_ports(std::string sandbox_id, Reply<View> reply) {
         return [this, sandbox_id = std::move(sandbox_id), reply = std::move(reply)](base::Result<View> made) {

@@ -57,7 +57,7 @@ class Permissions {
     Permissions(const Permissions&) = delete;
     Permissions& operator=(const Permissions&) = delete;
 
-    /// Whether anybody follows the conversation, who could answer.
+    /// yes: somebody follows the conversation, who could answer.
     enum class Attended : std::uint8_t { no, yes };
     /// A request whose id waits already is ignored. Beyond k_max_open_permissions it is cancelled.
     void ask(PermissionRequest request, const sandbox::AgentSpec& agent, Attended attended);

@@ -13,6 +13,22 @@ const sandbox::AgentSpec* ManagerSettings::find_agent(const std::string& name) c
     return found == agents.end() ? nullptr : &*found;
 }
 
+base::Result<void> ManagerSettings::check_agent(const std::string& name) const {
+    const sandbox::AgentSpec* const agent = find_agent(name);
+    if (agent == nullptr) {
+        std::string known;
+        for (const sandbox::AgentSpec& one : agents)
+            known.append(known.empty() ? "" : ", ").append(one.name);
+        return base::Error(base::Errc::unknown_agent,
+                           "no agent of that name is configured; there are: " + known);
+    }
+    if (agent->missing.empty())
+        return {};
+    const std::string how = agent->setup.empty() ? "" : "; this installs it: " + agent->setup;
+    return base::Error(base::Errc::unknown_agent,
+                       "the agent " + name + " is not installed on this host: " + agent->missing + how);
+}
+
 base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network) {
     if (network.mode == sandbox::NetworkMode::host && !context.settings.allow_host_network)
         return base::Error(base::Errc::network_not_allowed,

@@ -16,8 +16,8 @@ namespace atl::isolation {
 
 struct Staging {
     base::UniqueFd mount_namespace;
-    /// A folder in it, in no source's way: holds `guest`, `agent-program`, `etc` and `masks`, which every uid can read there,
-    /// and the empty folders `workspace`, `bridge`, `agent` and `ptys` to mount on.
+    /// A folder in it, in no source's way: holds `guest`, `agent-program`, `etc` and `masks`, which every uid
+    /// can read there, and the empty folders `workspace`, `bridge`, `agent` and `ptys` to mount on.
     std::string dir;
     /// The host's files that are shown through overlays; it has no mounts if there are no overlays.
     HostViews views;

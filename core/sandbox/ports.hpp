@@ -227,7 +227,7 @@ struct LaunchSpec {
     std::filesystem::path workspace;  // empty: none, an empty read-only folder is in its place
     std::optional<std::filesystem::path> agent_dir;
     bool has_agent_program = false;  // base::k_inner_agent is shown
-    Environment env;  // complete: the launcher adds nothing
+    Environment env;                 // complete: the launcher adds nothing
     NetworkMode network = NetworkMode::none;
     Limits limits;
 };

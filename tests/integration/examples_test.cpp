@@ -10,6 +10,7 @@
 
 #include "tests/integration/example_recorder.hpp"
 #include "tests/integration/execution_examples.hpp"
+#include "tests/integration/permission_examples.hpp"
 #include "tests/integration/route_walk.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/websocket_client.hpp"
@@ -64,7 +65,7 @@ class Walk {
         states();
         sandboxes();
         secrets();
-        permissions();
+        perform_permission(recorder);
         ExecutionExamples(api, recorder).perform();
     }
 
@@ -144,35 +145,6 @@ class Walk {
         problem("no_turn", client.request("POST", "/v1/conversations/" + id + "/interrupt"));
         call("pauseConversation", one, {{"mode", "cold"}});
         call("resumeConversation", one);
-    }
-
-    /// Of a server with an agent that asks.
-    void permissions() {
-        const std::string script = R"(echo '{"ev":"ready"}'
-while read -r line; do
-  case $line in
-    '{"cmd":"query"'*) echo '{"ev":"permission_request","data":{"id":"p1","toolUseId":"","options":[{"optionId":"yes","name":"Yes","kind":"allow_once"}]}}' ;;
-    '{"cmd":"permission"'*) echo '{"ev":"done"}' ;;
-    '{"cmd":"shutdown"'*) exit ;;
-  esac
-done
-)";
-        const TempDir folder;
-        const Json agents{{"agents", {{{"name", "asker"}, {"argv", {"bash", "-c", script}}}}}};
-        std::ofstream(folder.path() / "agents.json") << agents.dump();
-        ServerOptions options;
-        options.arguments = {"--agents-file", (folder.path() / "agents.json").string()};
-        const ServerProcess asking(options);
-        ApiClient there(asking);
-        const std::string mine = there.create({{"agent", "asker"}})["id"];
-        HttpClient client = there.connect();
-        client.open_stream("POST", "/v1/conversations/" + mine + "/messages", R"({"content":"go"})",
-                           {{"Accept", "text/event-stream"}});
-        read_until(client, "permission_request");
-        HttpClient other = there.connect();
-        recorder.call(other, "answerPermission", {{"id", mine}, {"permissionId", "p1"}},
-                      {{"optionId", "yes"}}, {});
-        read_until(client, "done");
     }
 
     void await_turn_end() {

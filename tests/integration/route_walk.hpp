@@ -48,8 +48,10 @@ inline Json without_request(const HttpResponse& response) {
 /// The target of a pattern with this id. A path of a file is the workspace itself, which nothing removes.
 inline std::string with_id(std::string pattern, const std::string& id,
                            const std::string& process_id = std::string(20, 'b')) {
-    for (const auto& [parameter, value] :
-         {std::pair<std::string, std::string>{"{id}", id}, {"{processId}", process_id}, {"{callId}", "c1"}, {"{permissionId}", "t1.1"}})
+    for (const auto& [parameter, value] : {std::pair<std::string, std::string>{"{id}", id},
+                                           {"{processId}", process_id},
+                                           {"{callId}", "c1"},
+                                           {"{permissionId}", "t1.1"}})
         if (const auto at = pattern.find(parameter); at != std::string::npos)
             pattern.replace(at, parameter.size(), value);
     const std::string file = "{path}";

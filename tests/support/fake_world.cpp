@@ -272,10 +272,9 @@ class FakeChannel final : public sandbox::Channel {
         }
         world_.later([done = std::move(done)] { done({}); });
     }
-    void permit(std::string_view, std::string_view id, std::string_view option_id,
-                std::function<void(Result<void>)> done) override {
-        world_.permits.emplace_back(id, option_id);
-        world_.later([done = std::move(done)] { done({}); });
+    void permit(std::string_view, std::string_view id, std::string_view option,
+                std::function<void(Result<void>)>) override {
+        world_.permits.emplace_back(id, option);
     }
     void shutdown(std::function<void(Result<void>)> done) override {
         require(!process_->frozen, "a frozen process was asked to shut down");

@@ -308,7 +308,7 @@ export interface Conversation {
      */
     follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number; readonly cursor: string };
     interrupt(options?: Cancellable): Promise<this>;
-    /** Answers a `permission_request` of the open turn with one of its options; null cancels it. */
+    /** `answer` has an option of a `permission_request` of the open turn; null cancels it. */
     readonly permissions: { answer(permissionId: string, optionId: string | null, options?: Cancellable): Promise<null> };
     pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
     resume(options?: Cancellable): Promise<this>;
