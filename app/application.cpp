@@ -389,7 +389,7 @@ Result<void> Application::Parts::open_http() {
     system.orphans = orphans;
     if (config.measure_loop)
         system.loop = &meter;
-    system.preview_frames = config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
+    system.preview_frames = preview_frames(config);
     system.public_url = [this](const std::string& id, std::uint16_t port) {
         return config.previews ? public_url(config, id, port, preview_addresses)
                                : conversations->preview_ports().url(id);
@@ -397,7 +397,8 @@ Result<void> Application::Parts::open_http() {
     conversations->set_port_url([this](const sandbox::Record& sandbox, std::uint16_t port) {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
-        const auto host = config.previews ? config.previews->host_of_port(sandbox.id, port) : std::nullopt;
+        const auto& names = config.names_of_ports();
+        const auto host = names ? names->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
     api = std::make_unique<http::Api>(
@@ -415,6 +416,7 @@ Result<void> Application::Parts::open_http() {
     if (!made)
         return made.error();
     egress = std::move(*made);
+    api->egress_questions = egress ? &egress->questions() : nullptr;
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *api, *server, meter,
                           *checker, helpers->by_work(), disk_root, egress ? &egress->recorder() : nullptr});
     if (!config.tls_cert.empty()) {
@@ -428,8 +430,8 @@ Result<void> Application::Parts::open_http() {
     http::Services services(*gate);
     open_previews();
     const bool have_own_listener = !config.preview_listen.empty();
-    if (config.previews && !have_own_listener)
-        services.add("*." + config.previews->domain(), *previews);
+    if (const auto& names = config.names_of_ports(); names && !have_own_listener)
+        services.add("*." + names->domain(), *previews);
     if (const std::string warning = listen_warning(config); !warning.empty())
         LogLine(evt::listen_warning).quoted("err", warning).warn();
     for (const auto& address : config.listen) {
@@ -466,6 +468,7 @@ void Application::Parts::open_previews() {
                                    {config.preview_wakes_per_minute, config.user_share_percent},
                                    config.allowed_origins,
                                    config.limits};
+    settings.port_names = config.port_names;
     // Nothing stands before a port of this machine.
     if (config.previews)
         settings.trusted_proxies = config.trusted_proxies;
@@ -519,6 +522,8 @@ void Application::Parts::let_go() {
     checkpointer.reset();
     checker->close();
     helpers.reset();
+    if (egress)
+        egress->let_go();
     timers.stop();
     meter.stop();
     signals.cancel();

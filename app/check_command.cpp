@@ -18,17 +18,6 @@ namespace {
 
 using base::Result;
 
-Result<void> check_addresses(const Config& config) {
-    std::vector<std::string> specs = config.listen;
-    if (!config.preview_listen.empty())
-        specs.push_back(config.preview_listen);
-    for (const std::string& spec : specs) {
-        if (auto formed = http::check_listen_spec(spec); !formed)
-            return formed;
-    }
-    return {};
-}
-
 // Without --bwrap it is found on PATH at the start.
 Result<void> check_programs(const Config& config) {
     for (const auto& program : {config.bwrap, config.guest, config.helper, config.zygote, config.checker}) {
@@ -53,6 +42,17 @@ Result<void> check_egress_ca(const Config& config) {
 }
 
 }  // namespace
+
+Result<void> check_addresses(const Config& config) {
+    std::vector<std::string> specs = config.listen;
+    if (!config.preview_listen.empty())
+        specs.push_back(config.preview_listen);
+    for (const std::string& spec : specs) {
+        if (auto formed = http::check_listen_spec(spec); !formed)
+            return formed;
+    }
+    return {};
+}
 
 Result<CommandOutput> check_configuration(const Config& config) {
     if (const auto agents = configured_agents(config); !agents)

@@ -12,4 +12,8 @@ namespace atl::app {
 /// certificate and of ATOLL_API_KEY. Not of the host: whether an address is free, what the kernel offers.
 base::Result<CommandOutput> check_configuration(const Config& config);
 
+/// Checks that the addresses of the flags have the form of addresses; nothing is looked up. Errors:
+/// listen_failed.
+base::Result<void> check_addresses(const Config& config);
+
 }  // namespace atl::app

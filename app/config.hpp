@@ -67,8 +67,11 @@ struct Config {
     conversation::ConversationBounds conversations;
     std::uint32_t keep_ended_seconds = base::k_default_keep_ended.count();
     std::vector<conversation::PoolSize> pool;
-    std::uint64_t max_memory_mb = 0;  // 0: no bound
-    sandbox::Limits default_limits;
+    std::uint64_t max_memory_mb = 0;         // 0: no bound
+    sandbox::Limits default_limits;          // these and the next three: where a request names none
+    std::uint32_t default_idle_seconds = 0;  // 0: never
+    std::uint32_t default_ttl_seconds = 0;   // 0: never
+    std::vector<std::uint16_t> default_preview_ports{base::k_default_preview_port};
     double memory_reserve_percent = 5;
     std::uint32_t evict_idle_seconds = base::k_default_evict_idle.count();
     std::uint32_t turn_limit_seconds = base::k_default_turn_limit.count();
@@ -88,6 +91,12 @@ struct Config {
     std::uint32_t preview_wakes_per_minute = base::k_preview_wakes_per_minute;
     std::size_t preview_connections = base::k_upstreams_of_sandbox;
     std::optional<http::PreviewNames> previews;  // made of both
+    /// The names of ports that a preview without a name does not show; none where others than this machine
+    /// may reach the server.
+    std::optional<http::PreviewNames> port_names;
+    const std::optional<http::PreviewNames>& names_of_ports() const {
+        return previews ? previews : port_names;
+    }
     std::uint32_t preview_linger_seconds = base::k_default_preview_linger.count();
     std::size_t max_preview_doors = base::k_max_preview_doors;  // as many as descriptors allow
     http::TrustedProxies trusted_proxies;

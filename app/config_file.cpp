@@ -101,7 +101,10 @@ std::string hints_for_extras(const CLI::App& cli) {
     const auto flags = flag_names(cli);
     std::string hints;
     for (const std::string& word : cli.remaining()) {
-        if (word.starts_with("--"))
+        if (word == "--port" || word == "--host" || word.starts_with("--port=") ||
+            word.starts_with("--host="))
+            hints += "; --listen has both: --listen 127.0.0.1:4100";
+        else if (word.starts_with("--"))
             hints += base::did_you_mean(word.substr(0, word.find('=')), flags, "", "");
     }
     return hints;

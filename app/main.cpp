@@ -64,6 +64,9 @@ int run(Config config) {
         return tell("keys", atl::app::run_keys_command(config));
     if (config.backup)
         return tell("backup", atl::app::run_backup_command(config));
+    // Before anything is made.
+    if (auto formed = atl::app::check_addresses(config); !formed)
+        return fail(formed.error());
     if (auto taken = atl::app::take_subordinate_ids(config); !taken)
         return fail(taken.error());
     if (config.orphans)

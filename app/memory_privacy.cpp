@@ -32,7 +32,7 @@ void keep_memory_private() {
     // No warning: many hosts lock little memory, and few swap.
     if (!secrets::prepare_secure_heap())
         base::LogLine(base::evt::memory_exposed)
-            .field("err", "memory for secrets may be swapped out: RLIMIT_MEMLOCK is below 1 MiB")
+            .field("err", "memory for secrets may be swapped out: RLIMIT_MEMLOCK is below 4 MiB")
             .info();
 }
 

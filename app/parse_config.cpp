@@ -6,6 +6,7 @@
 #include <charconv>
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <set>
 
 #include "app/config_file.hpp"
 #include "app/egress_options.hpp"
@@ -250,16 +251,42 @@ void add_conversation_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
 }
 
-void add_default_limit_options(CLI::App& cli, Config& config) {
+/// "--default-memory-mb" for `memoryMb`.
+std::string default_flag(const sandbox::LimitEntry& limit) {
+    std::string flag = "--default-";
+    for (const char c : limit.api) {
+        const bool is_capital = c >= 'A' && c <= 'Z';
+        flag.append(is_capital ? 1 : 0, '-').push_back(is_capital ? static_cast<char>(c + ('a' - 'A')) : c);
+    }
+    return flag;
+}
+
+void add_default_options(CLI::App& cli, Config& config) {
     for (const sandbox::LimitEntry& limit : sandbox::k_limit_table) {
-        if (limit.default_help.empty())
-            continue;
-        const std::string flag = "--default-max-" + std::string(limit.flag);
-        cli.add_option(flag, config.default_limits.*limit.value, std::string(limit.default_help))
+        const std::string flag = default_flag(limit);
+        cli.add_option(flag, config.default_limits.*limit.value,
+                       "`limits." + std::string(limit.api) + "` where a request names none")
             ->envname(variable_of(flag))
             ->check(CLI::Range(limit.least, limit.most))
             ->capture_default_str();
     }
+    const auto add_seconds = [&](const std::string& flag, std::uint32_t& seconds, const char* what) {
+        cli.add_option(flag, seconds, what)
+            ->envname(variable_of(flag))
+            ->check(CLI::Range(0, 31'536'000))
+            ->capture_default_str();
+    };
+    add_seconds("--default-idle-seconds", config.default_idle_seconds,
+                "`idleSeconds` of a conversation whose request names none; 0: it is never paused for that");
+    add_seconds(
+        "--default-ttl-seconds", config.default_ttl_seconds,
+        "`ttlSeconds` of a conversation or sandbox whose request names none; 0: it never ends by itself");
+    cli.add_option("--default-preview-ports", config.default_preview_ports,
+                   "`preview.ports` where a request names none, the first without a port in its address")
+        ->envname("ATOLL_DEFAULT_PREVIEW_PORTS")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 65535))
+        ->capture_default_str();
 }
 
 void add_host_options(CLI::App& cli, Config& config) {
@@ -371,12 +398,37 @@ void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command,
     backup->callback([&config, &command] { config.backup = command; });
 }
 
-void refuse(ParsedConfig& parsed, const std::string& why) {
+void refuse(ParsedConfig& parsed, const std::string& why, const std::string& command = "atolld") {
     parsed.exit_code = 2;
-    parsed.text = "atolld: " + why + "\nRun atolld --help for what it takes.\n";
+    parsed.text = "atolld: " + why + "\nFIX: " + command + " --help\n";
 }
 
-// Checks relations between options.
+/// "atolld keys add", as far as the command line was understood.
+std::string command_of(const CLI::App& cli) {
+    const auto below = cli.get_subcommands();
+    return cli.get_name() + (below.empty() ? "" : ' ' + command_of(*below.front()));
+}
+
+/// The commands that may stand behind the last of those: " (add, list, revoke)".
+std::string commands_below(const CLI::App& cli) {
+    if (const auto below = cli.get_subcommands(); !below.empty())
+        return commands_below(*below.front());
+    std::string names;
+    for (const CLI::App* const below : cli.get_subcommands([](const CLI::App*) { return true; }))
+        names.append(names.empty() ? " (" : ", ").append(below->get_name());
+    return names.empty() ? names : names + ')';
+}
+
+void check_default_ports(const std::vector<std::uint16_t>& ports) {
+    const std::set<std::uint16_t> different(ports.begin(), ports.end());
+    if (different.size() != ports.size() || ports.size() > base::k_max_preview_ports ||
+        std::ranges::any_of(ports, base::is_reserved_port))
+        throw CLI::ValidationError(
+            "--default-preview-ports",
+            "must be at most " + std::to_string(base::k_max_preview_ports) +
+                " different ports, without those that the server holds inside (3128 and 3129)");
+}
+
 /// A default that was named, and that no request could get.
 void check_default_limits(const Config& config) {
     const sandbox::Limits built_in;
@@ -384,14 +436,16 @@ void check_default_limits(const Config& config) {
         const std::uint32_t value = config.default_limits.*limit.value;
         const auto ceiling = config.ceilings.*limit.change;
         if (value != built_in.*limit.value && ceiling && value > *ceiling)
-            throw CLI::ValidationError("--default-max-" + std::string(limit.flag),
+            throw CLI::ValidationError(default_flag(limit),
                                        "must not be above --max-" + std::string(limit.flag) +
                                            "-per-sandbox, which is " + std::to_string(*ceiling));
     }
 }
 
+/// Checks relations between options.
 void check_together(const Config& config) {
     check_default_limits(config);
+    check_default_ports(config.default_preview_ports);
     if (config.turn_log_bytes > config.conversation_log_bytes)
         throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");
     std::size_t pooled = 0;
@@ -434,7 +488,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     add_execution_options(cli, config);
     add_conversation_options(cli, config);
     add_ceiling_options(cli, config);
-    add_default_limit_options(cli, config);
+    add_default_options(cli, config);
     add_host_options(cli, config);
     std::filesystem::path command_data_dir;
     KeysCommand keys;
@@ -471,6 +525,9 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
         parsed.text = text.str();
     } catch (const CLI::ExtrasError& error) {
         refuse(parsed, error.what() + hints_for_extras(cli));
+    } catch (const CLI::RequiredError& error) {
+        const std::string command = command_of(cli);
+        refuse(parsed, "`" + command + "`: " + error.what() + commands_below(cli), command);
     } catch (const CLI::Error& error) {
         refuse(parsed, error.what());
     }

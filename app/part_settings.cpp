@@ -17,6 +17,7 @@
 #include "app/agents_file.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/base/nearest.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "fs-guard/free_space.hpp"
@@ -41,16 +42,20 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
         file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
     if (!agents)
         return agents.error();
-    const auto is_configured = [&](const std::string& name) {
-        return std::any_of(agents->begin(), agents->end(),
-                           [&](const auto& agent) { return agent.name == name; });
-    };
+    std::vector<std::string> names;
+    for (const sandbox::AgentSpec& agent : *agents)
+        names.push_back(agent.name);
+    const auto is_configured = [&](const std::string& name) { return std::ranges::count(names, name) > 0; };
     if (!is_configured(config.default_agent))
-        return Error(Errc::unknown_agent,
-                     "--default-agent names " + config.default_agent + ", which is not configured");
+        return Error(Errc::unknown_agent, "--default-agent names " + config.default_agent +
+                                              ", which is not configured" +
+                                              base::did_you_mean(config.default_agent, names, "", ".") +
+                                              base::those_there_are("agents", names));
     for (const auto& pool : config.pool) {
         if (!is_configured(pool.agent))
-            return Error(Errc::unknown_agent, "--pool names " + pool.agent + ", which is not configured");
+            return Error(Errc::unknown_agent, "--pool names " + pool.agent + ", which is not configured" +
+                                                  base::did_you_mean(pool.agent, names, "", ".") +
+                                                  base::those_there_are("agents", names));
     }
     return agents;
 }
@@ -221,6 +226,12 @@ execution::ExecutionSettings execution_settings(const Config& config) {
     return settings;
 }
 
+std::string preview_frames(const Config& config) {
+    const std::string frames =
+        config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
+    return config.port_names ? frames + " http://*." + config.port_names->domain() + ":*" : frames;
+}
+
 http::Settings http_settings(const Config& config, std::size_t max_connections) {
     http::Settings settings;
     settings.unix_socket_group = config.unix_socket_group;
@@ -252,7 +263,7 @@ std::string url_of_host(const Config& config, const std::string& host,
         url.replace(url.find(k_host), k_host.size(), host);
         return url.ends_with('/') ? url : url + '/';
     }
-    if (!http::is_localhost(config.previews->domain()))
+    if (config.previews && !http::is_localhost(config.previews->domain()))
         return "https://" + host + "/";
     const std::string scheme = config.tls_cert.empty() ? "http://" : "https://";
     for (const std::string& address : addresses) {
@@ -267,6 +278,10 @@ conversation::ManagerSettings conversation_settings(const Config& config,
     conversation::ManagerSettings settings;
     settings.agents = std::move(agents);
     settings.default_agent = config.default_agent;
+    settings.default_idle_seconds = config.default_idle_seconds;
+    settings.default_ttl_seconds = config.default_ttl_seconds;
+    settings.default_preview.ports = config.default_preview_ports;
+    settings.default_preview.any_port = config.port_names.has_value();
     settings.allow_host_network = config.allow_host_network;
     settings.conversation_bounds = config.conversations;
     settings.keep_ended = std::chrono::seconds(config.keep_ended_seconds);

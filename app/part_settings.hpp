@@ -51,6 +51,8 @@ execution::ExecutionSettings execution_settings(const Config& config);
 /// What a browser may keep of a preview at an address of --listen, if one is a port that previews have
 /// without a domain; else empty.
 std::string listen_warning(const Config& config);
+/// The addresses of previews, as sources of a Content-Security-Policy.
+std::string preview_frames(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
 /// The address of a sandbox's preview, whose first port this is: as `--preview-url` says; else of `localhost`

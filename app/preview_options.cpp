@@ -1,5 +1,6 @@
 #include "app/preview_options.hpp"
 
+#include <algorithm>
 #include <CLI/CLI.hpp>
 
 #include <string_view>
@@ -24,6 +25,17 @@ bool is_preview_url(std::string_view text) {
         return true;
     const auto port = http::parse_decimal(rest.substr(1));
     return rest.front() == ':' && rest.size() <= 6 && port && *port > 0 && *port <= UINT16_MAX;
+}
+
+/// True if only programs and browsers of this machine reach the server: it listens on loopback addresses, and
+/// no flag tells of a proxy or another name. With TLS a browser would find no certificate for the names.
+bool is_of_this_machine(const Config& config) {
+    const auto is_loopback = [](const std::string& address) {
+        return address.starts_with("127.") || address.starts_with("localhost:") ||
+               address.starts_with("[::1]:");
+    };
+    return config.tls_cert.empty() && config.allowed_hosts.empty() && config.trusted_proxies.is_empty() &&
+           std::ranges::all_of(config.listen, is_loopback);
 }
 
 }  // namespace
@@ -94,6 +106,8 @@ void name_previews(Config& config) {
                                        config.preview_url);
     if (has_domain)
         config.previews = std::move(*names);
+    else if (is_of_this_machine(config))
+        config.port_names = http::PreviewNames::make("preview.localhost", "{id}-{port}").value();
 }
 
 }  // namespace atl::app

@@ -16,6 +16,31 @@ base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config&
     return made;
 }
 
+namespace {
+
+http::EgressQuestions::Ports questions_of(const SandboxEgress::Ports& ports,
+                                          const http::EgressPolicy& policy) {
+    conversation::Manager& conversations = ports.conversations;
+    auto tell = [&conversations](const std::string& sandbox_id,
+                                 const conversation::EgressQuestion& question) {
+        return conversations.on_egress_question(sandbox_id, question);
+    };
+    auto tell_decision = [&conversations](const std::string& sandbox_id, const std::string& id,
+                                          std::string_view decision) {
+        conversations.on_egress_decision(sandbox_id, id, decision);
+    };
+    auto allow = [&conversations](const std::string& sandbox_id, const std::string& rule,
+                                  http::EgressQuestions::Done done) {
+        conversations.allow_host(
+            sandbox_id, rule, [done = std::move(done)](const base::Result<conversation::View>& changed) {
+                done(changed ? base::Result<void>() : base::Result<void>(changed.error()));
+            });
+    };
+    return {ports.clock, ports.timers, policy, std::move(tell), std::move(tell_decision), std::move(allow)};
+}
+
+}  // namespace
+
 SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const sandbox::Manager& sandboxes,
                              std::shared_ptr<const http::TlsContext> tls,
                              std::shared_ptr<http::EgressRecorder> recorder)
@@ -28,6 +53,7 @@ SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const san
           },
           http::EgressBounds::Totals{ports.server.max_connections(), config.user_share_percent})),
       policy_(config.egress),
+      questions_(questions_of(ports, policy_)),
       resolver_(ports.executor, ports.timers, ports.clock, {}),
       look_ups_(resolver_, bounds_),
       secrets_(ports.secrets),
@@ -35,7 +61,7 @@ SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const san
                http::EgressParts{policy_, http::told_look_up(look_ups_.look_up(), recorder_),
                                  http::make_egress_dial(ports.executor, ports.timers),
                                  http::make_hello_reader, http::make_egress_tls(ports.timers, std::move(tls)),
-                                 &secrets_, recorder_, bounds_}) {}
+                                 &secrets_, recorder_, bounds_, &questions_}) {}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {

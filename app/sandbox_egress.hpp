@@ -11,6 +11,7 @@
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/egress/egress_adapters.hpp"
+#include "http/egress/egress_questions.hpp"
 #include "http/egress/egress_service.hpp"
 #include "http/wire/tls_context.hpp"
 
@@ -44,12 +45,16 @@ class SandboxEgress {
                   std::shared_ptr<http::EgressRecorder> recorder);
 
     const http::EgressRecorder& recorder() const noexcept { return *recorder_; }
+    /// Waits for no name server any more, so that the loop can end. The timers have to stop, too.
+    void let_go() noexcept { resolver_.let_go(); }
+    http::EgressQuestions& questions() noexcept { return questions_; }
 
   private:
     // Requests that end after this is destroyed have it, too.
     const std::shared_ptr<http::EgressRecorder> recorder_;
     const std::shared_ptr<http::EgressBounds> bounds_;
     http::CeilingPolicy policy_;
+    http::EgressQuestions questions_;
     http::Resolver resolver_;
     http::EgressLookUps look_ups_;
     http::StoredSecrets secrets_;

@@ -63,12 +63,8 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     url = os.environ.get("ATOLL_URL", "http://127.0.0.1:4100")
-    with Atoll(url, api_key=os.environ["ATOLL_API_KEY"]) as client:
-        sandbox = client.sandboxes.create()
-        try:
-            work(sandbox, sys.argv[1])
-        finally:
-            sandbox.delete()
+    with Atoll(url) as client, client.sandboxes.create() as sandbox:
+        work(sandbox, sys.argv[1])
     return 0
 
 

@@ -217,7 +217,6 @@ Result<View> Conversation::interrupt() {
     if (!machine_.turn_open())
         return Error(Errc::no_turn, "no turn is open");
     perform(machine_.interrupt());
-    permissions_.end_turn();
     return view();
 }
 
@@ -430,8 +429,6 @@ void Conversation::on_frozen(const Result<void>& result) {
 
 void Conversation::run(const action::CloseTurn&) {
     const std::uint64_t first_seq = log_->first_seq();
-    if (*permits_told_ != 0)  // a channel that is gone answers none of them
-        permits_told_ = std::make_shared<std::size_t>(0);
     turn_.close();
     if (log_->first_seq() != first_seq)
         run(action::Persist{});
@@ -440,9 +437,8 @@ void Conversation::run(const action::CloseTurn&) {
 }
 
 void Conversation::run(const action::EndLeases& end) {
-    if (end.code == "sandbox_failed")
-        return leases_.end(end.scope, refused_start(end.code, end.detail));
-    leases_.end(end.scope, end_error(end.code, end.detail));
+    leases_.end(end.scope, end.code == "sandbox_failed" ? refused_start(end.code, end.detail)
+                                                        : end_error(end.code, end.detail));
 }
 
 void Conversation::run(const action::ArmLeaseGrace&) {

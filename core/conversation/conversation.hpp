@@ -138,6 +138,11 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     }
     /// False: its log does not take it.
     bool on_egress(const EgressNotice& notice) { return log_if_room(type_of(notice), egress_data(notice)); }
+    /// False: nobody who could decide hears of it.
+    bool on_egress_question(const EgressQuestion& question);
+    void on_egress_decision(const std::string& id, std::string_view decision);
+    /// Adds a rule to `network.allow`. `reply` and errors as of patch().
+    void allow_host(const std::string& rule, Reply<View> reply);
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));
@@ -160,7 +165,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::optional<sandbox::Exit> limit_at_end() override;
     sandbox::Channel* channel() override;
     const Machine& turn_machine() const override { return machine_; }
-    void permission_asked(std::string_view data) override;
+    void permission_asked(std::string_view data, Logged logged) override;
     void turn_ends() override { permissions_.end_turn(); }
     void turn_done() override { perform(machine_.turn_done()); }
     void query_ended(sandbox::QueryEnd end, std::string_view detail) override;
@@ -209,9 +214,15 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         arm_life();
     }
     void run(const action::RemoveSandbox&);
-    void run(const action::SendQuery&) { turn_.send(); }
+    void run(const action::SendQuery&) {
+        permits_told_ = std::make_shared<std::size_t>(0);  // a channel that is gone answers none of them
+        turn_.send();
+    }
     void run(const action::DropQuery&) { turn_.drop_query(); }
-    void run(const action::SendInterrupt&) { turn_.interrupt(); }
+    void run(const action::SendInterrupt&) {
+        turn_.interrupt();
+        permissions_.end_turn();
+    }
     void run(const action::CloseTurn&);
     void run(const action::ArmGrace& grace) { turn_.arm_grace(grace.wait); }
     void run(const action::DisarmGrace&) { turn_.disarm_grace(); }
@@ -232,7 +243,13 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_open() const;
     base::Result<void> check_capacity();
     std::uint32_t generation() const;
+    /// Whether somebody follows it live, who could decide what waits for a person.
+    bool is_attended() const noexcept { return log_->window()->has_followers(); }
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
+    /// With the open turn's number, so that a client that follows this turn alone sees it.
+    void log_in_turn(EventType type, const std::string& data) {
+        log_->append(type, machine_.turn_open() ? turn_.record().turn : 0, data);
+    }
     /// Logs an event that requests can cause as often as they like. False: not now.
     bool log_if_room(EventType type, const std::string& data) {
         const bool takes = machine_.created() && !erasing_ && machine_.status() != Status::ended &&
@@ -273,8 +290,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::shared_ptr<EventLog> log_;
     Turn turn_;
     Permissions permissions_;
-    std::shared_ptr<std::size_t> permits_told_ =
-        std::make_shared<std::size_t>(0);  // on their way to the agent
+    std::shared_ptr<std::size_t> permits_told_;  // on their way to the agent of the open turn
     Generations generations_;
     RestartedProcesses kept_processes_;
     PortEvents port_events_;

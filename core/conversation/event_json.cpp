@@ -136,6 +136,18 @@ std::string egress_data(const EgressNotice& notice) {
     });
 }
 
+std::string question_data(const EgressQuestion& question) {
+    return object([&](base::JsonWriter& json) {
+        json.key("id").string(question.id).key("host").string(question.host);
+        json.key("port").number(question.port);
+    });
+}
+
+std::string decision_data(std::string_view id, std::string_view decision) {
+    return object(
+        [&](base::JsonWriter& json) { json.key("id").string(id).key("decision").string(decision); });
+}
+
 std::string permission_data(const PermissionDecision& decision) {
     return object([&](base::JsonWriter& json) {
         json.key("id").string(decision.id).key("outcome").string(to_string(decision.outcome));

@@ -117,8 +117,14 @@ Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t aft
 
 Subscription::~Subscription() {
     window_->readers_.remove(*this);
+    window_->followers_ -= follows_ ? 1U : 0U;
     if (window_->readers_.empty() && window_->unfollowed_)
         window_->unfollowed_();
+}
+
+void Subscription::follow() noexcept {
+    follows_ = true;
+    ++window_->followers_;
 }
 
 base::Result<Batch> Subscription::next(std::size_t limit_bytes) {

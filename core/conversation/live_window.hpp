@@ -44,6 +44,8 @@ class LiveWindow {
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
     bool is_followed() const noexcept { return !readers_.empty(); }
+    /// Whether a client follows live, who is no reader of a page or of a transcript.
+    bool has_followers() const noexcept { return followers_ != 0; }
     /// `left` is called when the last reader is gone; it must only set something off.
     void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }
 
@@ -63,6 +65,7 @@ class LiveWindow {
     std::deque<EventPtr> events_;  // the newest committed ones
     std::size_t bytes_ = 0;        // of them
     base::ReaderList<Subscription> readers_;
+    std::size_t followers_ = 0;  // of them
     std::function<void()> unfollowed_;
     bool closed_ = false;
     bool stalled_ = false;

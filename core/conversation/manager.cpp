@@ -242,10 +242,11 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     if (!preview_ports_.reserve(*made))
         reply = warn_of_ports(made->id, std::move(reply));
     record.key = ++last_key_;
+    record.idle_seconds = context_.settings.default_idle_seconds;
     request.apply_to(record);
     record.metadata = std::move(request.metadata);
     record.tools = request.tools;
-    record.ttl_seconds = request.ttl_seconds.value_or(0);
+    record.ttl_seconds = request.ttl_seconds.value_or(context_.settings.default_ttl_seconds);
     record.created_at = record.last_active_at = context_.clock.wall_now();
     record.sandbox_id = made->id;
     record.create_key = std::move(request.idempotency_key);

@@ -194,6 +194,14 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// likewise; else a line in the log of the sandbox, while a generation of it lives. The caller bounds how
     /// many come.
     void on_egress(const std::string& sandbox_id, const EgressNotice& notice);
+    /// A request waits for a person's decision: the event `egress_request`. False: nobody who could decide
+    /// hears of it.
+    bool on_egress_question(const std::string& sandbox_id, const EgressQuestion& question);
+    /// The event `egress_resolved`.
+    void on_egress_decision(const std::string& sandbox_id, const std::string& id, std::string_view decision);
+    /// Adds a rule to `network.allow` of the conversation that has the sandbox. `reply` once that is
+    /// committed. Errors: not_found where it rests or has none, those of patch().
+    void allow_host(const std::string& sandbox_id, const std::string& rule, Reply<View> reply);
     /// The conversation of a sandbox that is in memory; null where it has none, or rests.
     const Record* record_of_sandbox(const std::string& sandbox_id) const;
 
@@ -254,6 +262,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
     /// Of a sandbox whose request names no limits.
     const sandbox::Limits& default_limits() const noexcept { return context_.sandboxes.default_limits(); }
+    const sandbox::PreviewSettings& default_preview() const noexcept {
+        return context_.settings.default_preview;
+    }
     std::vector<PoolState> pool() const { return pool_.states(); }
     const Stats& stats() const noexcept { return stats_; }
 

@@ -39,6 +39,23 @@ void Manager::on_egress(const std::string& sandbox_id, const EgressNotice& notic
     context_.sandboxes.note(sandbox_id, std::string(to_string(type_of(notice))) + ' ' + egress_data(notice));
 }
 
+bool Manager::on_egress_question(const std::string& sandbox_id, const EgressQuestion& question) {
+    Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
+    return !shutting_down_ && conversation != nullptr && conversation->on_egress_question(question);
+}
+
+void Manager::on_egress_decision(const std::string& sandbox_id, const std::string& id,
+                                 std::string_view decision) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
+        conversation->on_egress_decision(id, decision);
+}
+
+void Manager::allow_host(const std::string& sandbox_id, const std::string& rule, Reply<View> reply) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
+        return conversation->allow_host(rule, std::move(reply));
+    reply(base::Error(base::Errc::not_found));
+}
+
 const Record* Manager::record_of_sandbox(const std::string& sandbox_id) const {
     const Conversation* const conversation = residents_.find_by_sandbox(sandbox_id);
     return conversation == nullptr ? nullptr : &conversation->record();

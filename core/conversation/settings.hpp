@@ -44,6 +44,9 @@ struct PoolState {
 struct ManagerSettings {
     std::vector<sandbox::AgentSpec> agents;  // shell and echo among them
     std::string default_agent = "shell";
+    std::uint32_t default_idle_seconds = 0;  // where a request names none; 0: never
+    std::uint32_t default_ttl_seconds = 0;
+    sandbox::PreviewSettings default_preview;
     bool allow_host_network = false;
     ConversationBounds conversation_bounds;
     std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over

@@ -70,7 +70,7 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     wanted.tools = request.tools;
     wanted.env = std::move(request.env);
     wanted.metadata = std::move(request.metadata);
-    wanted.ttl_seconds = request.ttl_seconds.value_or(0);
+    wanted.ttl_seconds = request.ttl_seconds.value_or(context_.settings.default_ttl_seconds);
     auto made = context_.sandboxes.create(std::move(wanted));
     if (!made)
         return refuse(made.error());

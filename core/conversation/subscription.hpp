@@ -48,6 +48,9 @@ class Subscription {
     /// detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
+    /// From now on this reader counts as a client that follows the log live. Call it once.
+    void follow() noexcept;
+
     using Wake = std::function<void()>;
 
     /// `wake` is called, at most once a call of next() that returned empty, when there is more, the store has
@@ -76,6 +79,7 @@ class Subscription {
     std::shared_ptr<LiveWindow> window_;
     std::uint64_t cursor_;
     const base::ShareHolder owner_;
+    bool follows_ = false;
     bool waiting_ = false;
     Wake wake_;
     std::shared_ptr<Asked> asked_;  // of the store, until next() has returned the answer; owned here alone

@@ -244,6 +244,13 @@ void Turn::append(EventType type, std::string_view data) {
     last_was_error_ = type == EventType::error;
 }
 
+TurnOwner::Logged Turn::append_admitted(EventType type, std::string_view data) {
+    if (!admit(type, data.size()))
+        return TurnOwner::Logged::no;
+    append(type, data);
+    return TurnOwner::Logged::yes;
+}
+
 bool Turn::admit(EventType type, std::size_t bytes) {
     const bool closing = type == EventType::turn_complete || type == EventType::error;
     const std::size_t bound = context_.settings.log_bounds.turn_bytes + (closing ? k_closing_bytes : 0);
@@ -264,9 +271,9 @@ void Turn::on_event(const sandbox::AgentEvent& event) {
         return;
     }
     if (*type != EventType::done) {
-        append_admitted(*type, event.data);
+        const auto logged = append_admitted(*type, event.data);
         if (*type == EventType::permission_request)
-            owner_.permission_asked(event.data);
+            owner_.permission_asked(event.data, logged);
         return;
     }
     owner_.turn_ends();

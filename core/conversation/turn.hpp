@@ -24,8 +24,10 @@ class TurnOwner {
     /// Null unless the generation is ready.
     virtual sandbox::Channel* channel() = 0;
     virtual const Machine& turn_machine() const = 0;
-    /// `data`: of a permission_request that was logged, unless the turn's bound dropped it.
-    virtual void permission_asked(std::string_view data) = 0;
+    /// no: the turn's bound dropped it.
+    enum class Logged : std::uint8_t { no, yes };
+    /// `data`: of a permission_request.
+    virtual void permission_asked(std::string_view data, Logged logged) = 0;
     /// The agent says `done`, which is logged next.
     virtual void turn_ends() = 0;
     virtual void turn_done() = 0;
@@ -65,10 +67,7 @@ class Turn final : private sandbox::QueryObserver {
     /// Appends an event of the turn that the server itself writes.
     void append(EventType type, std::string_view data);
     /// The same within the turn's bound: beyond it the event is dropped, as one of the agent's is.
-    void append_admitted(EventType type, std::string_view data) {
-        if (admit(type, data.size()))
-            append(type, data);
-    }
+    TurnOwner::Logged append_admitted(EventType type, std::string_view data);
     const TurnRecord& record() const noexcept { return record_; }
     /// Precondition: it is open.
     OpenTurn view() const;

@@ -57,9 +57,11 @@ enum class EventType : std::uint8_t {
     preview_changed = 21,
     egress_denied = 22,
     egress_closed = 23,
-    permission_request = 24,
-    permission_resolved = 25,
-    plan = 26,
+    egress_request = 24,
+    egress_resolved = 25,
+    permission_request = 26,
+    permission_resolved = 27,
+    plan = 28,
 };
 inline constexpr auto k_last_event_type = EventType::plan;
 
@@ -193,6 +195,13 @@ struct ToolProgress {
     std::string tool;
     std::string status;   // running, completed, failed
     std::string message;  // for people; may be empty
+};
+
+/// A request to a host that no rule of its sandbox lists waits for a person's decision.
+struct EgressQuestion {
+    std::string id;
+    std::string host;
+    std::uint16_t port = 0;
 };
 
 /// The end of a request on the way out of a sandbox, or the sum of several with the same host, port, and

@@ -71,4 +71,11 @@ inline constexpr std::chrono::milliseconds k_egress_idle_time{600'000};
 inline constexpr std::chrono::milliseconds k_egress_notice_interval{60'000};
 inline constexpr std::size_t k_max_egress_notices = 32;
 
+// Questions of a sandbox about hosts that are not listed: how long one waits for a person, how many are open
+// at a time, and how many are asked in an interval.
+inline constexpr std::chrono::milliseconds k_egress_question_time{60'000};
+inline constexpr std::size_t k_max_open_egress_questions = 4;
+inline constexpr std::chrono::milliseconds k_egress_question_interval{60'000};
+inline constexpr std::size_t k_max_egress_questions = 10;
+
 }  // namespace atl::base

@@ -18,7 +18,20 @@ inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 
 /// The variables that the server sets in every sandbox beside HOME. Nothing inside changes it for a later
 /// message.
-inline constexpr std::array<std::string_view, 5> k_injected_variables = {
+inline constexpr std::array<std::string_view, 10> k_injected_variables = {
+    "ATOLL_BRIDGE_SOCKET", "ATOLL_AGENT_DIR", "ATOLL_SESSION_ID", "ATOLL_WORKSPACE_DIR", "ATOLL_SANDBOX_ID",
+    // The protocol of agents names these.
     "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
+
+/// The names at the top of the workspace, which is HOME, where shells and package managers keep what is
+/// theirs. Lists, archives and watches of the workspace leave them out unless all is asked for.
+inline constexpr std::array<std::string_view, 4> k_home_names = {".atoll", ".bash_history", ".cache", ".npm"};
+
+constexpr bool is_home_name(std::string_view name) noexcept {
+    for (const std::string_view known : k_home_names)
+        if (known == name)
+            return true;
+    return false;
+}
 
 }  // namespace atl::base

@@ -182,11 +182,13 @@ Environment compose_env(const Environment& host, const Record& record,
     Environment env = host;
     std::erase_if(env, [&](const auto& variable) { return has_variable(record.env, variable.first); });
     env.emplace_back("HOME", base::k_inner_workspace);
-    env.emplace_back("ASH_BRIDGE_SOCKET", base::k_inner_bridge_socket);
-    env.emplace_back("ASH_AGENT_DIR", base::k_inner_agent_dir);
-    env.emplace_back("ASH_WORKSPACE_DIR", base::k_inner_workspace);
-    env.emplace_back("ASH_SANDBOX_ID", record.id);
-    env.emplace_back("ASH_SESSION_ID", record.conversation_id);
+    for (const std::string prefix : {"ASH_", "ATOLL_"}) {
+        env.emplace_back(prefix + "BRIDGE_SOCKET", base::k_inner_bridge_socket);
+        env.emplace_back(prefix + "AGENT_DIR", base::k_inner_agent_dir);
+        env.emplace_back(prefix + "WORKSPACE_DIR", base::k_inner_workspace);
+        env.emplace_back(prefix + "SANDBOX_ID", record.id);
+        env.emplace_back(prefix + "SESSION_ID", record.conversation_id);
+    }
     if (record.network == NetworkMode::egress) {
         add_egress_variables(env, record.env);
         add_routes(env, record, defaults);

@@ -53,7 +53,6 @@ struct LimitEntry {
     std::string_view means;  // its description in the OpenAPI document
     Keys ceiling_for = Keys::with_user;
     Change changes = Change::in_place;  // at_start: a sandbox keeps the limit that it was started with
-    std::string_view default_help{};    // of the flag for its default; empty: there is no such flag
 };
 
 // bwrap, the guest and an agent start within the least of each.
@@ -72,13 +71,10 @@ inline constexpr std::array k_limit_table{
     LimitEntry{"maxProcesses", "processes", &Limits::max_processes, &LimitChanges::max_processes, 1, 65'536,
                1024, "Processes at one time; threads count."},
     LimitEntry{"maxSockets", "sockets", &Limits::max_sockets, &LimitChanges::max_sockets, 16, 1'048'576, 8192,
-               "Sockets of every family, of all processes together.", LimitEntry::Keys::all,
-               LimitEntry::Change::in_place,
-               "Sockets of a sandbox whose request names no `limits.maxSockets`"},
+               "Sockets of every family, of all processes together.", LimitEntry::Keys::all},
     LimitEntry{"maxOpenFiles", "open-files", &Limits::max_open_files, &LimitChanges::max_open_files, 64,
                1'048'576, 65'536, "Open files of each process. A change is as that of tmpMb.",
-               LimitEntry::Keys::all, LimitEntry::Change::at_start,
-               "Open files of each process inside where a request names no `limits.maxOpenFiles`"},
+               LimitEntry::Keys::all, LimitEntry::Change::at_start},
 };
 static_assert(sizeof(Limits) == k_limit_table.size() * sizeof(std::uint32_t), "each limit has an entry");
 static_assert(std::all_of(k_limit_table.begin(), k_limit_table.end(), [](const LimitEntry& limit) {

@@ -60,6 +60,7 @@ struct EgressSettings {
     std::vector<std::string> allow;  // rules in normal form
     std::string user_id;             // of the key that set them; empty: a key without a user did
     std::vector<EgressRoute> routes{};
+    bool ask = false;  // a person decides on a host that `allow` does not list
     bool operator==(const EgressSettings&) const = default;
 };
 
@@ -80,12 +81,15 @@ struct PreviewSettings {
     std::optional<bool> wake;  // as the request named it
     /// At least one, each once. The first is shown where an address names no port.
     std::vector<std::uint16_t> ports{base::k_default_preview_port};
+    /// Every other port is listed, too: no request named ports, and the server shows such ports at names that
+    /// lead to its own machine alone.
+    bool any_port = false;
 
     bool is_private() const noexcept { return access == PreviewAccess::token_bearers; }
     /// A request wakes a paused conversation if `wake` says so, and by default if the preview is private.
     bool wakes() const noexcept { return wake.value_or(is_private()); }
     bool lists(std::uint16_t port) const noexcept {
-        return std::find(ports.begin(), ports.end(), port) != ports.end();
+        return any_port || std::find(ports.begin(), ports.end(), port) != ports.end();
     }
     bool operator==(const PreviewSettings&) const = default;
 };
@@ -99,6 +103,7 @@ struct PreviewChanges {
     PreviewSettings applied_to(PreviewSettings settings) const {
         settings.access = access.value_or(settings.access);
         settings.wake = wake ? wake : settings.wake;
+        settings.any_port = settings.any_port && !ports;
         settings.ports = ports.value_or(std::move(settings.ports));
         return settings;
     }

@@ -11,7 +11,10 @@
 
 namespace atl::secrets {
 
-inline constexpr std::size_t k_secure_heap_bytes = 1UL * 1024 * 1024;
+// OpenSSL keeps 32 to 128 bytes here for each connection with TLS 1.3, as long as it lives, and its
+// handshakes fail where the heap is full: half of this is enough for all connections
+// (base::k_max_connections).
+inline constexpr std::size_t k_secure_heap_bytes = 4UL * 1024 * 1024;
 
 /// Makes the heap, once, at the start. OpenSSL keeps private keys there, too, from then on. False: the heap
 /// is not locked in memory, or there is none.

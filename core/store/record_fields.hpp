@@ -100,10 +100,12 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     visit({"egressAllow"}, record.egress.allow);
     visit({"egressUserId"}, record.egress.user_id);
     visit({"egressRoutes"}, record.egress.routes);
+    visit({"egressAsk"}, record.egress.ask);
     each_field(record.limits, visit);
     visit({"previewAccess"}, record.preview.access);
     visit({"previewWake"}, record.preview.wake);
     visit({"previewPorts", rest, 1}, record.preview.ports);
+    visit({"previewAnyPort"}, record.preview.any_port);
     each_field(record.tools, visit);
     visit({"metadata"}, record.metadata);
     visit({"createdAt"}, record.created_at);

@@ -137,6 +137,10 @@ StreamTokens::Issued StreamTokens::issue(std::string_view id, Scope scope, std::
 }
 
 base::Result<Principal> StreamTokens::verify(std::string_view token, std::string_view id) const {
+    if (!token.starts_with(k_version))
+        return Error(Errc::invalid_token,
+                     "This is no token: one begins with `v1.`. A key belongs in `Authorization: Bearer KEY`, "
+                     "never in an address.");
     const auto dot = token.rfind('.');
     if (dot == std::string_view::npos || token.size() - dot - 1 != k_signature_digits)
         return Error(Errc::invalid_token);

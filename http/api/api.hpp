@@ -1,8 +1,8 @@
 // The routes of the API and the services that they use. Handlers are free functions over Api and
 // RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
-// turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
-// sandbox_reports.cpp, exec.cpp, processes.cpp, files.cpp, file_changes.cpp, archive.cpp, watch.cpp,
-// tools.cpp, executions.cpp, secrets.cpp, system.cpp.
+// turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), egress_decisions.cpp, tokens.cpp,
+// sandboxes.cpp, sandbox_reports.cpp, exec.cpp, processes.cpp, files.cpp, file_changes.cpp, archive.cpp,
+// watch.cpp, tools.cpp, executions.cpp, secrets.cpp, system.cpp.
 #pragma once
 
 #include <functional>
@@ -68,6 +68,7 @@ struct SystemInfo {
 class Metrics;
 class StreamTokens;
 class DetachedCalls;
+class EgressQuestions;
 
 struct Api {
     conversation::Manager& conversations;
@@ -80,6 +81,7 @@ struct Api {
     execution::Executions* executions = nullptr;         // without: programs are not run
     execution::OffloadedChecks* checks = nullptr;        // without: tools that take long to check are refused
     secrets::Secrets* secrets = nullptr;                 // without: none can be stored
+    EgressQuestions* egress_questions = nullptr;         // without: no sandbox has the network `egress`
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.
@@ -88,6 +90,7 @@ Router make_router(Api& api);
 std::vector<Route> conversation_routes(Api& api);
 std::vector<Route> turn_routes(Api& api);
 std::vector<Route> socket_routes(Api& api);
+std::vector<Route> egress_decision_routes(Api& api);
 std::vector<Route> token_routes(Api& api);
 std::vector<Route> sandbox_routes(Api& api);
 std::vector<Route> sandbox_report_routes(Api& api);

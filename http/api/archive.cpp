@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_writer.hpp"
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/plain/path_text.hpp"
 #include "http/api/api.hpp"
@@ -30,13 +31,31 @@ std::string archive_name(std::string_view path) {
     return std::string(name.empty() || name == "." ? "workspace" : name).append(".tar");
 }
 
+/// The names that the reply tells as left out, for a header: of those that it may tell.
+std::string left_out_names(std::string_view reply) {
+    const Json told = Json::parse(reply, nullptr, false);
+    const auto found = told.is_object() ? told.find("leftOut") : told.end();
+    const std::string text = told.is_object() && found != told.end() && found->is_string()
+                                 ? found->get<std::string>()
+                                 : std::string();
+    std::string names;
+    for (const std::string_view name : base::k_home_names) {
+        if (text.find(name) != std::string::npos)
+            names.append(names.empty() ? "" : ", ").append(name);
+    }
+    return names;
+}
+
 Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
+    const auto all = query_flag(context, "all");
+    if (all.has_error())
+        co_return all.error();
     const std::string path = path_query(context);
     FileMembers members("pack");
-    members.path(path);
+    members.path(path).flag("all", *all);
     const sandbox::CallSpec spec = members.spec();
     auto call = co_await async_call(api, context, *id, spec);
     if (call.has_error())
@@ -49,6 +68,8 @@ Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
     forbid_scripts(response);
     response.headers.emplace_back("Content-Disposition",
                                   content_disposition("attachment", archive_name(base::shown_path(path))));
+    if (std::string names = left_out_names(*reply); !names.empty())
+        response.headers.emplace_back("Atoll-Left-Out", std::move(names));
     response.source = std::move(*call);
     co_return response;
 }
@@ -91,11 +112,12 @@ std::vector<Route> archive_routes(Api& api) {
     std::vector<Route> routes;
     Route get{
         Method::get, "/v1/sandboxes/{id}/archive", "getArchive",
-        "The workspace, or a part of it, as a tar archive. Names in it begin below the directory asked for.",
+        "The workspace, or a part of it, as a tar archive. Names in it begin below the directory asked for. "
+        "The header `Atoll-Left-Out` names what is left out without `all=1`.",
         bind_handler(api, async_get_archive)};
     get.auth = Auth::token_or_key;
     get.token_scope = Scope::files;
-    get.query = {path, k_token_parameter};
+    get.query = {path, k_all_parameter, k_token_parameter};
     get.responses = {{200, "The archive (POSIX pax).", "", k_tar}};
     get.errors = file_errors({Errc::not_a_file, Errc::file_changed});
     routes.push_back(std::move(get));

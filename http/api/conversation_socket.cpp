@@ -62,9 +62,11 @@ Task<Result<std::unique_ptr<EventFeed>>> async_open_feed(Api& api, RequestContex
         api.conversations.subscribe(id, after, std::move(reply));
     };
     auto subscription = co_await context.async_reply<Subscription>(start);
-    if (subscription.has_value())
+    if (subscription.has_value()) {
+        (*subscription)->follow();
         co_return std::unique_ptr<EventFeed>(
             std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)));
+    }
     // A token was made for a conversation that was there.
     const bool is_removed = context.principal.is_token() && subscription.error().code() == Errc::not_found;
     const Errc code = subscription.error().code();

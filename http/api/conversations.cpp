@@ -57,7 +57,8 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
     sandbox::Limits limits = api.conversations.default_limits();
     if (agent != nullptr)
         limits = agent->limits.applied_to(limits);
-    auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings), limits);
+    auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings), limits,
+                                 api.conversations.default_preview());
     if (form.has_error())
         co_return form.error();
     if (auto open = claim_network(context.principal, form->network); open.has_error())
@@ -249,6 +250,8 @@ Route create_conversation_route(Api& api) {
     made.errors = {Errc::unknown_agent,
                    Errc::invalid_env,
                    Errc::network_not_allowed,
+                   Errc::secret_not_found,
+                   Errc::secret_host,
                    Errc::sandbox_failed,
                    Errc::agent_failed,
                    Errc::capacity,
@@ -314,8 +317,8 @@ std::vector<Route> conversation_routes(Api& api) {
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
     patch.errors.insert(patch.errors.end(),
                         {Errc::conversation_ended, Errc::conversation_starting, Errc::limit_not_allowed,
-                         Errc::network_not_allowed, Errc::host_unsupported, Errc::capacity,
-                         Errc::storage_failed, Errc::shutting_down});
+                         Errc::network_not_allowed, Errc::secret_not_found, Errc::secret_host,
+                         Errc::host_unsupported, Errc::capacity, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove_conversation);

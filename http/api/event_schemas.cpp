@@ -90,6 +90,13 @@ constexpr const char* k_data = R"json({
     "requests": {"type": "integer", "minimum": 2, "description": "The numbers are sums of so many requests, since this was told last; else of one."},
     "omitted": {"type": "integer", "minimum": 1, "description": "So many requests before this one have no event."}},
     "optional": ["route", "requests", "omitted"]},
+"egress_request": {"means": "A program inside asks for a host that is not listed, and waits up to 60 s for a decision (decideEgress).", "members": {
+    "id": {"type": "string", "description": "The id of the request, for the decision."},
+    "host": {"type": "string", "description": "The host that is asked for, as a name or an address. Its name has not been looked up."},
+    "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "The port that is asked for."}}},
+"egress_resolved": {"means": "A request for a host waits no longer.", "members": {
+    "id": {"type": "string", "description": "The `id` of its egress_request."},
+    "decision": {"enum": ["once", "always", "deny"], "description": "once: it may go. always: `network.allow` lists it now. deny: it is refused, also because nobody decided in time, the rules have changed or the sandbox has ended."}}},
 "permission_request": {"means": "The agent waits for a permission to use a tool. An answer is POST `permissions/{id}` or a PermissionFrame.", "members": {
     "id": {"type": "string", "description": "Names the request in an answer."},
     "toolUseId": {"type": "string", "description": "The `id` of the tool_use; empty: of none."},

@@ -71,7 +71,7 @@ void read_program(ObjectReader& reader, sandbox::RunSpec& spec) {
     spec.command = read_plain(reader, "command", base::k_max_body_bytes);
     read_argv(reader, spec.argv);
     if (!reader.failed() && spec.command.has_value() == !spec.argv.empty())
-        reader.fail(Error(Errc::invalid_field, "Give exactly one of `command` and `argv`."));
+        reader.fail_missing(Error(Errc::invalid_field, "Give exactly one of `command` and `argv`."));
     spec.directory = read_plain(reader, "cwd", base::k_max_path_bytes).value_or("");
     spec.env = read_env(reader);
     if (const auto checked = sandbox::check_env(spec.env); checked.has_error()) {

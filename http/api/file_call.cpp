@@ -182,6 +182,15 @@ std::string path_query(const RequestContext& context) {
     return path == nullptr ? std::string() : std::string(inner_path(*path));
 }
 
+Result<bool> query_flag(const RequestContext& context, std::string_view name) {
+    const std::string* const value = context.query_value(name);
+    if (value == nullptr || *value == "0")
+        return false;
+    if (*value == "1")
+        return true;
+    return Error(Errc::invalid_field, "The query parameter `" + std::string(name) + "` must be 0 or 1.");
+}
+
 std::vector<Errc> file_errors(std::initializer_list<Errc> more) {
     std::vector<Errc> errors = lease_errors();
     errors.insert(errors.end(), {Errc::invalid_field, Errc::file_not_found, Errc::not_a_directory,

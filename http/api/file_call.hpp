@@ -76,6 +76,14 @@ std::string_view inner_path(std::string_view path) noexcept;
 /// `?path=` of a route: the bytes of a path in the workspace; without it the workspace.
 std::string path_query(const RequestContext& context);
 
+/// `?name=1`; false without it and for 0. Errors: invalid_field for any other value.
+base::Result<bool> query_flag(const RequestContext& context, std::string_view name);
+
+/// `all` of the routes that leave out base::k_home_names.
+inline const QueryParameter k_all_parameter{
+    "all", R"({"enum":["0","1"]})",
+    "1: also `.atoll`, `.bash_history`, `.cache` and `.npm` at the top of the workspace."};
+
 /// What every route of files may fail with, besides what it adds.
 std::vector<base::Errc> file_errors(std::initializer_list<base::Errc> more);
 

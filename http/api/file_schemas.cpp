@@ -104,11 +104,13 @@ void add_watch(Schema& out) {
 
 void add_file_schemas(Schema& out) {
     out["FileEntry"] = described(entry(), "A file, a directory or another thing in the workspace.");
-    out["FilePage"] =
-        described(object(Members::required,
-                         {{"entries", "Those of this page.", list_of(ref("FileEntry"))},
-                          {"next", "`cursor` of the next page; null: this is the last.", nullable_text()}}),
-                  "Entries of a directory.");
+    out["FilePage"] = described(
+        object(Members::required,
+               {{"entries", "Those of this page.", list_of(ref("FileEntry"))},
+                {"next", "`cursor` of the next page; null: this is the last.", nullable_text()},
+                {"hidden", "Entries at the top of the workspace that the list leaves out without `all=1`.",
+                 counter()}}),
+        "Entries of a directory.");
     out["FileInfo"] = described(any_of_these({ref("FileEntry"), ref("FilePage")}),
                                 "With `stat=1` an entry, with `list=1` a page of entries.");
     out["Unpacked"] = described(object(Members::required, {{"entries", "Entries of the archive.", counter()},

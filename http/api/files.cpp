@@ -24,16 +24,6 @@ using base::Task;
 constexpr IntRange k_depth_range{1, base::k_max_list_depth};
 constexpr std::uint64_t k_all_bytes = std::numeric_limits<std::uint64_t>::max();
 
-/// `?name=1`; any other value is refused.
-Result<bool> flag_of(const RequestContext& context, std::string_view name) {
-    const std::string* const value = context.query_value(name);
-    if (value == nullptr || *value == "0")
-        return false;
-    if (*value == "1")
-        return true;
-    return Error(Errc::invalid_field, "The query parameter `" + std::string(name) + "` must be 0 or 1.");
-}
-
 Task<Result<Response>> async_stat(Api& api, RequestContext& context) {
     FileMembers members("stat");
     members.path(context.param("path"));
@@ -60,11 +50,14 @@ Task<Result<Response>> async_list_files(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     const auto depth = context.query_integer("depth", k_depth_range);
     const auto limit = context.query_integer("limit", k_page_range);
+    const auto all = query_flag(context, "all");
     if (id.has_error() || depth.has_error() || limit.has_error())
         co_return id.has_error() ? id.error() : depth.has_error() ? depth.error() : limit.error();
+    if (all.has_error())
+        co_return all.error();
     FileMembers members("list");
     members.path(context.param("path")).number("depth", depth->value_or(1));
-    members.number("limit", limit->value_or(base::k_default_page_items));
+    members.number("limit", limit->value_or(base::k_default_page_items)).flag("all", *all);
     const std::string* const cursor = context.query_value("cursor");
     if (cursor != nullptr && !is_cursor_of(context.param("path"), *cursor))
         co_return Error(Errc::invalid_field,
@@ -165,9 +158,9 @@ Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing sh
 }
 
 Task<Result<Response>> async_get_file(Api& api, RequestContext& context) {
-    const auto stat = flag_of(context, "stat");
-    const auto list = flag_of(context, "list");
-    const auto shown = flag_of(context, "inline");
+    const auto stat = query_flag(context, "stat");
+    const auto list = query_flag(context, "list");
+    const auto shown = query_flag(context, "inline");
     if (stat.has_error() || list.has_error() || shown.has_error())
         co_return stat.has_error() ? stat.error() : list.has_error() ? list.error() : shown.error();
     if (*stat)
@@ -186,19 +179,22 @@ std::vector<Route> file_routes(Api& api) {
               "A file's bytes; with `stat=1` what there is to know of a file, with `list=1` the entries of a "
               "directory. A paused sandbox is brought up for it.",
               bind_handler(api, async_get_file)};
-    get.query = {{"stat", R"({"enum":["0","1"]})", "1: the entry itself as JSON. A link is not followed."},
-                 {"list", R"({"enum":["0","1"]})",
-                  "1: a page of the entries of a directory, in the order of the bytes of their names, what "
-                  "is inside a "
-                  "directory right behind it."},
-                 {"depth", R"({"type":"integer","minimum":1,"maximum":64,"default":1})",
-                  "Of a list: 1 is the directory's own entries."},
-                 {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})",
-                  "Of a list: entries in a page."},
-                 {"cursor", R"({"type":"string"})", "Of a list: `next` of the page before."},
-                 {"inline", R"({"enum":["0","1"]})",
-                  "1: a browser may show it, if it is a PNG, JPEG, GIF, WebP, PDF or a text by its name."},
-                 k_token_parameter};
+    get.query = {
+        {"stat", R"({"enum":["0","1"]})", "1: the entry itself as JSON. A link is not followed."},
+        {"list", R"({"enum":["0","1"]})",
+         "1: a page of the entries of a directory, in the order of the bytes of their names, what "
+         "is inside a "
+         "directory right behind it. What the workspace keeps for its shells and package managers is "
+         "left out without `all=1`, and counted as `hidden`."},
+        {"depth", R"({"type":"integer","minimum":1,"maximum":64,"default":1})",
+         "Of a list: 1 is the directory's own entries."},
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})",
+         "Of a list: entries in a page."},
+        {"cursor", R"({"type":"string"})", "Of a list: `next` of the page before."},
+        k_all_parameter,
+        {"inline", R"({"enum":["0","1"]})",
+         "1: a browser may show it, if it is a PNG, JPEG, GIF, WebP, PDF or a text by its name."},
+        k_token_parameter};
     get.auth = Auth::token_or_key;
     get.token_scope = Scope::files;
     get.headers = {{"Range", "One range of bytes; several get the whole."},

@@ -111,7 +111,13 @@ std::string read_content(ObjectReader& reader) {
         return read_text(reader, "content", base::k_max_body_bytes).value_or("");
     if (value != nullptr && value->is_array() && !value->empty())
         return read_parts(reader, *value);
-    reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
+    constexpr const char* k_content =
+        "a string, or an array of {type: \"text\", text} with at least one part";
+    if (value != nullptr)
+        reader.fail("content", k_content);
+    else
+        reader.fail_missing(
+            Error(Errc::invalid_field, std::string("`content` must be ") + k_content + '.').at("/content"));
     return {};
 }
 
@@ -149,7 +155,8 @@ base::Result<std::string> read_idempotency_key(const Request& request) {
 
 base::Result<conversation::CreateRequest> read_create_form(const Json& body,
                                                            const sandbox::LimitChanges& ceilings,
-                                                           const sandbox::Limits& defaults) {
+                                                           const sandbox::Limits& defaults,
+                                                           const sandbox::PreviewSettings& preview) {
     ObjectReader reader(body);
     conversation::CreateRequest request;
     request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
@@ -161,7 +168,7 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body,
                          .value_or(sandbox::LimitChanges{})
                          .applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader).value_or(sandbox::NetworkSettings());
-    request.preview = read_preview(reader).applied_to({});
+    request.preview = read_preview(reader).applied_to(preview);
     request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
@@ -185,9 +192,9 @@ base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
     return form;
 }
 
-base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
-                                                                      const sandbox::LimitChanges& ceilings,
-                                                                      const sandbox::Limits& defaults) {
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(
+    const Json& body, const sandbox::LimitChanges& ceilings, const sandbox::Limits& defaults,
+    const sandbox::PreviewSettings& preview) {
     ObjectReader reader(body);
     conversation::Manager::SandboxRequest request;
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
@@ -196,8 +203,8 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
     request.limits = read_limits(reader, ceilings)
                          .value_or(sandbox::LimitChanges{})
                          .applied_to(lowered_to(ceilings, defaults));
-    request.network = read_network(reader).value_or(sandbox::NetworkSettings());
-    request.preview = read_preview(reader).applied_to({});
+    request.network = read_network_alone(reader).value_or(sandbox::NetworkSettings());
+    request.preview = read_preview(reader).applied_to(preview);
     request.tools = read_tools(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
@@ -210,7 +217,7 @@ base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& bod
     ObjectReader reader(body);
     conversation::SandboxPatch form;
     form.limits = read_limits(reader, ceilings);
-    form.network = read_network(reader);
+    form.network = read_network_alone(reader);
     form.preview = read_preview(reader);
     form.tools = read_tools(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);

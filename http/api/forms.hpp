@@ -34,14 +34,17 @@ sandbox::Environment read_env(ObjectReader& reader);
 /// The Idempotency-Key of a request; empty if it has none. Errors: invalid_request.
 base::Result<std::string> read_idempotency_key(const Request& request);
 /// `ceilings` are those of the request's key: a limit above its ceiling is refused (limit_not_allowed). A
-/// limit that the body does not name gets its value in `defaults`, or its ceiling if that is lower.
+/// limit that the body does not name gets its value in `defaults`, or its ceiling if that is lower; what it
+/// does not name of its preview is as in `preview`.
 base::Result<conversation::CreateRequest> read_create_form(const Json& body,
                                                            const sandbox::LimitChanges& ceilings = {},
-                                                           const sandbox::Limits& defaults = {});
+                                                           const sandbox::Limits& defaults = {},
+                                                           const sandbox::PreviewSettings& preview = {});
 base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
                                                          const sandbox::LimitChanges& ceilings = {});
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(
-    const Json& body, const sandbox::LimitChanges& ceilings = {}, const sandbox::Limits& defaults = {});
+    const Json& body, const sandbox::LimitChanges& ceilings = {}, const sandbox::Limits& defaults = {},
+    const sandbox::PreviewSettings& preview = {});
 base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& body,
                                                                  const sandbox::LimitChanges& ceilings = {});
 /// The subject of a token. A conversation's may be of any scope, `read` by default; a sandbox's is for its

@@ -100,7 +100,7 @@ Result<conversation::ListQuery> read_list_query(const RequestContext& context) {
     if (const std::string* const status = context.query_value("status")) {
         filter.status = conversation::parse_status(*status);
         if (!filter.status)
-            return refused("status", "must be a status of a conversation.");
+            return refused("status", "must be `starting`, `active`, `paused`, `ended` or `error`.");
     }
     const auto take = [&context](std::string_view name, std::optional<std::string>& into) {
         if (const std::string* const value = context.query_value(name))

@@ -51,10 +51,21 @@ std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader) {
     if (settings.mode == sandbox::NetworkMode::egress) {
         settings.egress.allow = read_rules(network);
         settings.egress.routes = read_routes(network);
+        settings.egress.ask = network.boolean("ask").value_or(false);
     }
     if (auto finished = network.finish(); finished.has_error())
         reader.fail(finished.error());
     return settings;
+}
+
+std::optional<sandbox::NetworkSettings> read_network_alone(ObjectReader& reader) {
+    auto network = read_network(reader);
+    if (network && network->egress.ask)
+        reader.fail(base::Error(base::Errc::invalid_field,
+                                "`network.ask` must be false: a sandbox without a conversation has nobody "
+                                "who could be asked.")
+                        .at("/network/ask"));
+    return network;
 }
 
 base::Result<void> claim_network(const Principal& principal, sandbox::NetworkSettings& network) {
@@ -76,6 +87,7 @@ void write_network(base::JsonWriter& json, const sandbox::NetworkSettings& netwo
         json.string(rule);
     json.end_array();
     write_routes(json.key("routes"), network.egress.routes);
+    json.key("ask").raw(network.egress.ask ? "true" : "false");
     json.end_object();
 }
 
@@ -101,7 +113,11 @@ void add_network_schemas(Schema& out) {
          {"routes",
           "With egress, upstreams with headers that are set outside. A change counts at once, its variables "
           "from the next start on.",
-          std::move(routes)}},
+          std::move(routes)},
+         {"ask",
+          "With egress, and only in a conversation: a host that is not listed, and that the key which sets "
+          "this may list, waits up to 60 s for a person, who hears of it by the event `egress_request`.",
+          flag()}},
         {"mode"});
     out["Network"] =
         described(any_of_these({one_of({"none", "host"}), std::move(settings)}),

@@ -14,6 +14,8 @@ namespace atl::http {
 /// Of `reader`'s member `network`; nothing where there is none. Errors go to `reader`: invalid_field,
 /// unknown_field. Rules are in normal form then; what they may name is checked in sandbox::Egress::check().
 std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader);
+/// The same for a sandbox without a conversation, where nobody can be asked.
+std::optional<sandbox::NetworkSettings> read_network_alone(ObjectReader& reader);
 /// The key sets `network`: its user's ceilings bind it, and the host's network is for keys without a user.
 /// Errors: network_not_allowed.
 base::Result<void> claim_network(const Principal& principal, sandbox::NetworkSettings& network);

@@ -47,6 +47,7 @@ constexpr std::array k_path_parameters = std::to_array<Described>({
     {"executions", "The id of the execution."},
     {"calls", "The `callId` of a call."},
     {"secrets", "The name of the secret."},
+    {"egress", "The `id` of an `egress_request`."},
 });
 
 template <class List>
@@ -327,10 +328,8 @@ std::vector<Errc> possible_errors(const Route& route) {
     return errors;
 }
 
-std::string openapi_document(const std::vector<Route>& routes, std::string_view version) {
-    std::string text = Document(routes).made(version).dump();
-    text.shrink_to_fit();
-    return text;
+Schema openapi_document(const std::vector<Route>& routes, std::string_view version) {
+    return Document(routes).made(version);
 }
 
 }  // namespace atl::http

@@ -11,8 +11,8 @@
 
 namespace atl::http {
 
-/// The OpenAPI 3.1 document as JSON text.
-std::string openapi_document(const std::vector<Route>& routes, std::string_view version);
+/// The OpenAPI 3.1 document.
+nlohmann::ordered_json openapi_document(const std::vector<Route>& routes, std::string_view version);
 
 /// components/schemas by name (JSON Schema 2020-12).
 nlohmann::ordered_json component_schemas();

@@ -1,5 +1,8 @@
 #include "http/api/ownership.hpp"
 
+#include <string_view>
+#include <utility>
+
 #include "core/base/ids.hpp"
 #include "core/execution/executions.hpp"
 
@@ -84,26 +87,107 @@ Task<Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::s
     co_return Result<void>();
 }
 
+namespace {
+
+/// The things that an `{id}` names.
+enum class IdKind : std::uint8_t { conversation, sandbox, execution };
+
+/// None: the route has no id.
+std::optional<IdKind> kind_of(std::string_view pattern) noexcept {
+    if (is_below(pattern, "/v1/conversations/{id}"))
+        return IdKind::conversation;
+    if (is_below(pattern, "/v1/sandboxes/{id}"))
+        return IdKind::sandbox;
+    if (is_below(pattern, "/v1/executions/{id}"))
+        return IdKind::execution;
+    return std::nullopt;
+}
+
+std::string told_sandbox(const SandboxView& view) {
+    const std::string& conversation = view.record.conversation_id;
+    return conversation.empty() ? "This is the id of a sandbox without a conversation."
+                                : "This is a sandbox's id; its conversation is " + conversation + '.';
+}
+
+/// The not_found to give in place of `error` where the id is of a thing of another kind. Who may not see
+/// that thing gets `error`.
+Task<Error> async_name_kind(Api& api, RequestContext& context, IdKind wanted, Error error) {
+    const std::string id = context.param("id");
+    if (error.code() != Errc::not_found || context.principal.is_token() || !base::is_id(id))
+        co_return error;
+    if (wanted != IdKind::sandbox) {
+        auto look = [&](Reply<SandboxView> reply) { api.conversations.get_sandbox(id, std::move(reply)); };
+        const auto view = co_await context.async_reply<SandboxView>(look);
+        const auto may_see = co_await async_check_sandbox(api, context, id);
+        if (view.has_value() && may_see.has_value()) {
+            const std::string detail = told_sandbox(*view);
+            co_return Error(Errc::not_found, detail);
+        }
+    }
+    if (wanted != IdKind::conversation) {
+        auto look = [&](Reply<View> reply) { api.conversations.get(id, std::move(reply)); };
+        const auto view = co_await context.async_reply<View>(look);
+        const auto may_see = co_await async_check_conversation(api, context, id);
+        if (view.has_value() && may_see.has_value()) {
+            const std::string detail =
+                "This is a conversation's id; its sandbox is " + view->record.sandbox_id + '.';
+            co_return Error(Errc::not_found, detail);
+        }
+    }
+    const Principal& principal = context.principal;
+    const auto run =
+        wanted == IdKind::execution || api.executions == nullptr ? nullptr : api.executions->find(id);
+    if (run != nullptr && (principal.unrestricted() || run->user_id() == principal.user_id)) {
+        const std::string detail = "This is the id of an execution.";
+        co_return Error(Errc::not_found, detail);
+    }
+    co_return error;
+}
+
+Task<Result<void>> async_check(Api& api, RequestContext& context, IdKind kind) {
+    const std::string id = context.param("id");
+    if (kind == IdKind::conversation)
+        return async_check_conversation(api, context, id);
+    if (kind == IdKind::sandbox)
+        return async_check_sandbox(api, context, id);
+    return async_check_execution(api, context);
+}
+
+Task<Result<void>> async_guard(Api& api, RequestContext& context, IdKind kind) {
+    const auto checked = co_await async_check(api, context, kind);
+    if (checked.has_value())
+        co_return Result<void>();
+    const Error error = checked.error();
+    const Error told = co_await async_name_kind(api, context, kind, error);
+    co_return told;
+}
+
+/// `handler` outlives the task.
+Task<Result<Response>> async_handle(Api& api, RequestContext& context, IdKind kind, const Handler& handler) {
+    auto answer = co_await handler(context);
+    if (answer.has_value())
+        co_return std::move(answer);
+    const Error error = answer.error();
+    const Error told = co_await async_name_kind(api, context, kind, error);
+    co_return told;
+}
+
+}  // namespace
+
 void guard_route(Api& api, Route& route) {
     if (route.auth == Auth::open || route.user_keys == UserKeys::allowed)
         return;
-    if (is_below(route.pattern, "/v1/conversations/{id}")) {
-        route.guard = [&api](RequestContext& context) {
-            return async_check_conversation(api, context, context.param("id"));
-        };
-        route.errors.push_back(Errc::not_found);
-    } else if (is_below(route.pattern, "/v1/sandboxes/{id}")) {
-        route.guard = [&api](RequestContext& context) {
-            return async_check_sandbox(api, context, context.param("id"));
-        };
-        route.errors.push_back(Errc::not_found);
-    } else if (is_below(route.pattern, "/v1/executions/{id}")) {
-        route.guard = [&api](RequestContext& context) { return async_check_execution(api, context); };
-        route.errors.push_back(Errc::not_found);
-    } else {
+    const auto kind = kind_of(route.pattern);
+    if (!kind) {
         route.guard = async_check_unrestricted;
         route.errors.push_back(Errc::key_restricted);
+        return;
     }
+    route.guard = [&api, kind = *kind](RequestContext& context) { return async_guard(api, context, kind); };
+    route.handler = [&api, kind = *kind, handler = std::move(route.handler)](RequestContext& context) {
+        return async_handle(api, context, kind, handler);
+    };
+    route.errors.push_back(Errc::not_found);
 }
 
 Result<void> claim_user(const Principal& principal, std::optional<std::string>& user_id) {

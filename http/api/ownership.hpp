@@ -5,7 +5,8 @@
 //     /v1/executions/{id}…      who began the execution must be
 //     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
 // A stream token opens only the routes of its own conversation or sandbox that take tokens of its scope. A
-// conversation of another user answers not_found, exactly like one that does not exist.
+// conversation of another user answers not_found, exactly like one that does not exist. Where the id is that
+// of another kind of thing which the key may see, the detail of the not_found says so.
 #pragma once
 
 #include <optional>
@@ -19,7 +20,8 @@
 
 namespace atl::http {
 
-/// Sets the route's guard and adds the errors that it gives. `api` must outlive the route.
+/// Sets the route's guard, adds the errors that it gives, and has its handler name ids of another kind. `api`
+/// must outlive the route.
 void guard_route(Api& api, Route& route);
 
 /// Whether the request's key reaches the sandbox `id`, for a route whose path does not name it. Errors:

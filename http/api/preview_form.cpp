@@ -95,7 +95,7 @@ void add_preview_schemas(Schema& out) {
                  flag()},
                 {"ports", std::string(k_ports), ports_schema()}}),
         "What the preview of a sandbox is to show, and to whom. What is not named stays; of a new one: "
-        "public, port 5173.");
+        "public, the ports of the server's `--default-preview-ports` (5173).");
     out["PreviewSettings"] =
         described(object(Members::required,
                          {access,

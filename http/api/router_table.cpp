@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/ids.hpp"
+#include "http/api/docs_page.hpp"
 #include "http/api/openapi.hpp"
 #include "http/api/ownership.hpp"
 #include "http/console/console.hpp"
@@ -40,6 +41,7 @@ Router make_router(Api& api) {
     move_into(routes, conversation_routes(api));
     move_into(routes, turn_routes(api));
     move_into(routes, socket_routes(api));
+    move_into(routes, egress_decision_routes(api));
     move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, sandbox_report_routes(api));
@@ -67,7 +69,12 @@ Router make_router(Api& api) {
     description.auth = Auth::open;
     guard_route(api, description);
     routes.push_back(std::move(description));
-    *document = openapi_document(routes, api.system.version);
+    const auto page = std::make_shared<std::string>();
+    routes.push_back(docs_route(page));
+    const auto made = openapi_document(routes, api.system.version);
+    *document = made.dump();
+    document->shrink_to_fit();
+    *page = docs_page(made);
     return Router(std::move(routes));
 }
 

@@ -20,7 +20,7 @@ Task<Result<Response>> async_create_sandbox(Api& api, RequestContext& context) {
     if (body.has_error())
         co_return body.error();
     auto form = read_sandbox_form(*body, ceilings_for(context.principal, api.system.ceilings),
-                                  api.conversations.default_limits());
+                                  api.conversations.default_limits(), api.conversations.default_preview());
     if (form.has_error())
         co_return form.error();
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
@@ -129,6 +129,7 @@ Route create_sandbox_route(Api& api) {
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
     made.errors = {Errc::invalid_env,       Errc::network_not_allowed,
+                   Errc::secret_not_found,  Errc::secret_host,
                    Errc::sandbox_failed,    Errc::sandbox_gone,
                    Errc::user_share,        Errc::capacity,
                    Errc::storage_failed,    Errc::shutting_down,
@@ -171,9 +172,10 @@ std::vector<Route> sandbox_routes(Api& api) {
     patch.body = BodyKind::json;
     patch.request_schema = "PatchSandbox";
     patch.responses = {{200, "The sandbox as changed.", "Sandbox"}};
-    patch.errors = {Errc::not_found,           Errc::sandbox_in_use, Errc::limit_not_allowed,
-                    Errc::network_not_allowed, Errc::capacity,       Errc::host_unsupported,
-                    Errc::storage_failed,      Errc::shutting_down};
+    patch.errors = {
+        Errc::not_found,        Errc::sandbox_in_use, Errc::limit_not_allowed, Errc::network_not_allowed,
+        Errc::secret_not_found, Errc::secret_host,    Errc::capacity,          Errc::host_unsupported,
+        Errc::storage_failed,   Errc::shutting_down};
     routes.push_back(std::move(patch));
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",

@@ -122,6 +122,13 @@ void add_changes(Schema& out) {
         "An answer to a permission_request: one of the two members.");
     Schema mode = one_of({"cold", "warm"});
     mode["default"] = "cold";
+    out["DecideEgress"] = described(
+        object(Members::required,
+               {{"decision",
+                 "once: the requests that wait may go. always: the host and the port become a rule of "
+                 "`network.allow`, too. deny: the requests are refused.",
+                 one_of({"once", "always", "deny"})}}),
+        "A person's decision on a host.");
     out["PauseConversation"] = described(
         object(Members::optional,
                {{"mode",

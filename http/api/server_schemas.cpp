@@ -190,6 +190,7 @@ void add_server_schemas(Schema& out) {
              {"loop", "How late the server is.", ref("Loop")}}),
         "What the server is and has.");
     out["OpenApi"] = described(any_object(), "An OpenAPI document.");
+    out["DocsPage"] = described(text(), "A page of HTML.");
     out["ConsoleFile"] = described(text(), "A file of the web console.");
     out["Metrics"] = described(text(), "Metrics in the text format of Prometheus.");
 }

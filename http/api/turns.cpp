@@ -36,12 +36,14 @@ Task<Result<Response>> async_open_stream(Api& api, RequestContext& context, cons
                                          EventNames names, StreamLease lease) {
     auto subscription = co_await async_subscribe(api, context, id, after);
     std::unique_ptr<EventFeed> feed;
-    if (subscription.has_value())
+    if (subscription.has_value()) {
+        (*subscription)->follow();
         feed = std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease));
-    else if (subscription.error().code() == Errc::log_replaced)
+    } else if (subscription.error().code() == Errc::log_replaced) {
         feed = std::make_unique<RefusedFeed>(subscription.error(), api.conversations.log_beginning());
-    else
+    } else {
         co_return subscription.error();
+    }
     co_return event_stream_response(std::move(feed), turn, names);
 }
 

@@ -34,16 +34,18 @@ Result<std::string> directory_of(const RequestContext& context) {
     return base::path_text(out);
 }
 
-/// `path` and `recursive` of the query. Errors: invalid_field.
+/// `path`, `recursive` and `all` of the query. Errors: invalid_field.
 Result<WatchScope> scope_of(const RequestContext& context) {
     const std::string* const recursive = context.query_value("recursive");
     if (recursive != nullptr && *recursive != "0" && *recursive != "1")
         return Error(Errc::invalid_field, "The query parameter `recursive` must be `0` or `1`.");
     const bool only_entries = recursive != nullptr && *recursive == "0";
     const auto path = directory_of(context);
-    if (path.has_error())
-        return path.error();
-    return WatchScope(*path, only_entries ? WatchScope::Depth::entries : WatchScope::Depth::all);
+    const auto all = query_flag(context, "all");
+    if (path.has_error() || all.has_error())
+        return path.has_error() ? path.error() : all.error();
+    return WatchScope(*path, only_entries ? WatchScope::Depth::entries : WatchScope::Depth::all,
+                      *all ? WatchScope::Home::shown : WatchScope::Home::left_out);
 }
 
 Task<Result<Response>> async_watch(Api& api, RequestContext& context) {
@@ -92,6 +94,7 @@ std::vector<Route> watch_routes(Api& api) {
     made.query = {path,
                   {"recursive", R"({"enum":["0","1"],"default":"1"})",
                    "0: only changes of the directory's own entries."},
+                  k_all_parameter,
                   k_named_parameter,
                   k_token_parameter};
     made.auth = Auth::token_or_key;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/json_text.hpp"
 #include "core/plain/path_text.hpp"
 
@@ -34,15 +35,18 @@ void write_change(std::string& out, const FileChange& change) {
 
 }  // namespace
 
-WatchScope::WatchScope(std::string_view path, Depth depth) : prefix_(path), depth_(depth) {
+WatchScope::WatchScope(std::string_view path, Depth depth, Home home) : prefix_(path), depth_(depth) {
     while (prefix_.ends_with('/'))
         prefix_.pop_back();
     if (!prefix_.empty())
         prefix_ += '/';
+    without_home_ = home == Home::left_out && prefix_.empty();
 }
 
 bool WatchScope::has(std::string_view path) const noexcept {
     if (!path.starts_with(prefix_) || path.size() == prefix_.size())
+        return false;
+    if (without_home_ && base::is_home_name(path.substr(0, path.find('/'))))
         return false;
     return depth_ == Depth::all || path.find('/', prefix_.size()) == std::string_view::npos;
 }

@@ -18,9 +18,10 @@ namespace atl::http {
 class WatchScope {
   public:
     enum class Depth : std::uint8_t { all, entries };
+    enum class Home : bool { left_out, shown };  // base::k_home_names of the workspace
 
     /// `path` is path text, relative to the workspace; empty is the workspace.
-    explicit WatchScope(std::string_view path = {}, Depth depth = Depth::all);
+    explicit WatchScope(std::string_view path = {}, Depth depth = Depth::all, Home home = Home::shown);
     /// The change as it looks from in here. Nothing: it does not touch anything in here.
     std::optional<sandbox::FileChange> seen(const sandbox::FileChange& change) const;
 
@@ -29,6 +30,7 @@ class WatchScope {
 
     std::string prefix_;  // with a slash at the end; empty: everything
     Depth depth_;
+    bool without_home_ = false;
 };
 
 class FileWatchStream final : public BodyStream {

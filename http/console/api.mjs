@@ -75,6 +75,10 @@ export class Api {
     previewToken(id) {
         return this.json('POST', `${pathOf(id)}/tokens`, { body: { scope: 'preview' } });
     }
+    /** Decides on a host that a program inside asks for: once, always or deny. */
+    decide(id, requestId, decision) {
+        return this.json('POST', `${pathOf(id)}/egress/${encodeURIComponent(requestId)}`, { body: { decision } });
+    }
     /** What a sandbox uses now. */
     usage(sandboxId) {
         return this.json('GET', `${sandboxPathOf(sandboxId)}/metrics`);

@@ -35,7 +35,7 @@ for (const id of [
     'editor-facts', 'editor-save', 'editor-revert', 'editor-close', 'editor-conflict', 'editor-theirs', 'editor-mine', 'editor-note',
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
-    'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem',
+    'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem', 'questions', 'questions-list', 'questions-problem',
     'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame',
 ])
     at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
@@ -275,7 +275,7 @@ at.createForm.addEventListener('submit', async (event) => {
     const [run, its] = [creating, api];
     // The dialog may be closed by now, or be open for another one.
     const isAsked = () => run === creating && at.createDialog.open;
-    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules) };
+    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules, createFields.more) };
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {

@@ -1,5 +1,5 @@
 // The fields of a form for the network of a sandbox: the mode, and with egress the operator's groups and a list of rules.
-import { MODES, modeOf, readRules, rulesOf } from './network.mjs';
+import { MODES, asksOf, modeOf, readRules, rulesOf } from './network.mjs';
 import { h, options } from './view.mjs';
 
 const HINT = 'Ports 80 and 443, unless a rule names one. *.example.org: all names below it. host:22/tcp: any bytes, not TLS alone.';
@@ -9,6 +9,7 @@ export class NetworkFields {
     #box;
     #groups = [];
     #rules = h('textarea');
+    #ask = h('input');
 
     /** `mode`: a select. `box`: an element for the other fields. */
     constructor(mode, box) {
@@ -16,6 +17,7 @@ export class NetworkFields {
         this.#box = box;
         this.#rules.rows = 4;
         Object.assign(this.#rules, { spellcheck: false, autocapitalize: 'off', placeholder: 'api.example.com\n*.example.org:443' });
+        this.#ask.type = 'checkbox';
         mode.addEventListener('change', () => this.#fit());
     }
 
@@ -32,13 +34,14 @@ export class NetworkFields {
             return box;
         });
         this.#rules.value = rules.filter((rule) => !names.includes(rule)).join('\n');
+        this.#ask.checked = asksOf(network);
         const parts = [];
         if (names.length > 0) {
             const groups = h('fieldset');
             groups.append(h('legend', '', 'Groups of hosts'), ...this.#groups.map((box) => labelled(box, box.value, 'check')));
             parts.push(groups);
         }
-        this.#box.replaceChildren(...parts, labelled(this.#rules, 'Hosts, one a line'), h('p', 'hint', HINT));
+        this.#box.replaceChildren(...parts, labelled(this.#rules, 'Hosts, one a line'), h('p', 'hint', HINT), labelled(this.#ask, 'Ask me about other hosts', 'check'));
         this.#fit();
     }
 
@@ -48,6 +51,11 @@ export class NetworkFields {
 
     get rules() {
         return [...this.#groups.filter((box) => box.checked).map((box) => box.value), ...readRules(this.#rules.value)];
+    }
+
+    /** What `networkOf` keeps beside the mode and the rules. */
+    get more() {
+        return { mode: 'egress', ask: this.#ask.checked };
     }
 
     #fit() {

@@ -1,6 +1,6 @@
 // Turns the events of a conversation's log into a list of small display operations for each event. Pure.
 // An agent's data may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
-import { denialText } from './network.mjs';
+import { denialText, questionText } from './network.mjs';
 
 const MAX_VALUE = 64 * 1024; // characters of a value that is shown as JSON
 const MAX_WORD = 200;
@@ -70,7 +70,7 @@ function partOf(type, data) {
     return type === 'sandbox_paused' ? 3 : -1;
 }
 // What may stand between two parts.
-const BETWEEN = new Set(['turn_complete', 'done', 'port_closed', 'egress_denied', 'egress_closed']);
+const BETWEEN = new Set(['turn_complete', 'done', 'port_closed', 'egress_denied', 'egress_closed', 'egress_request', 'egress_resolved']);
 
 /** The events that together tell of one end of a sandbox: a warning, the turn's error, the end, the pause. */
 class Incident {
@@ -242,6 +242,9 @@ export class Transcript {
                 return [note(turn, 'calm', `Port ${word(data.port)} is closed.`)];
             case 'egress_denied':
                 return [note(turn, 'warning', denialText({ ...event, data }) ?? 'A connection was refused.')];
+            case 'egress_request':
+            case 'egress_resolved':
+                return [note(turn, 'calm', questionText({ ...event, data }))];
             default:
                 return [{ op: 'message', turn, kind: word(event.type), text: asText(data) }];
         }

@@ -2,9 +2,12 @@
 
 #include <ifaddrs.h>
 
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/plain/egress_limits.hpp"
 #include "http/egress/client_hello.hpp"
@@ -43,10 +46,13 @@ base::Result<egress::AllowList> list_of_settings(const sandbox::EgressSettings& 
         settings.allow, settings.user_id.empty() ? egress::SetBy::operator_key : egress::SetBy::user_key);
 }
 
+/// What becomes of a host that the list does not have.
+enum class Unlisted : std::uint8_t { refused, asked };
+
 class CeilingRules final : public EgressRules {
   public:
-    CeilingRules(const egress::Ceilings& ceilings, egress::AllowList list)
-        : ceilings_(ceilings), list_(std::move(list)) {}
+    CeilingRules(const egress::Ceilings& ceilings, egress::AllowList list, Unlisted unlisted)
+        : ceilings_(ceilings), list_(std::move(list)), unlisted_(unlisted) {}
 
     base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const override {
         const auto endpoint = egress::parse_endpoint(authority, default_port);
@@ -57,14 +63,25 @@ class CeilingRules final : public EgressRules {
         const egress::Verdict verdict = ceilings_.judge(list_, *endpoint);
         if (!verdict.grant)
             return Error(Errc::network_not_allowed, verdict.why);
-        return EgressGrant{endpoint->host.name, endpoint->port, endpoint->host.address,
-                           verdict.grant->bytes == egress::Bytes::any,
-                           verdict.grant->reach == egress::Reach::ranges};
+        return grant_of(*endpoint, *verdict.grant);
     }
 
-    bool may_dial(const EgressGrant& grant, const IpAddress& address) const override {
+    std::optional<EgressGrant> askable(std::string_view authority,
+                                       std::uint16_t default_port) const override {
+        const auto endpoint = egress::parse_endpoint(authority, default_port);
+        const auto granted = endpoint ? grant_by_person(*endpoint) : std::nullopt;
+        if (!granted)
+            return std::nullopt;
+        EgressGrant grant = grant_of(*endpoint, *granted);
+        grant.was_asked = true;
+        return grant;
+    }
+
+    void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const override {
         const auto own = addresses_of_host();
-        return own && !ceilings_.refusal(address, grant.port, reach_of(grant), *own);
+        std::erase_if(addresses, [&](const IpAddress& address) {
+            return !own || ceilings_.refusal(address, grant.port, reach_of(grant), *own);
+        });
     }
 
     bool is_opened(const IpAddress& address, std::uint16_t port) const override {
@@ -72,19 +89,37 @@ class CeilingRules final : public EgressRules {
     }
 
     bool holds(const EgressGrant& grant) const override {
-        const egress::Verdict now = ceilings_.judge(list_, {{grant.host, grant.address}, grant.port});
+        const egress::Endpoint endpoint{{grant.host, grant.address}, grant.port};
+        auto now = ceilings_.judge(list_, endpoint).grant;
+        if (!now && grant.was_asked)
+            now = grant_by_person(endpoint);
         const egress::Grant before{grant.any_bytes ? egress::Bytes::any : egress::Bytes::tls,
                                    reach_of(grant)};
-        return now.grant && now.grant->holds(before);
+        return now && now->holds(before);
     }
 
   private:
+    static EgressGrant grant_of(const egress::Endpoint& endpoint, const egress::Grant& granted) {
+        return {endpoint.host.name, endpoint.port, endpoint.host.address, granted.bytes == egress::Bytes::any,
+                granted.reach == egress::Reach::ranges};
+    }
+    /// As if the list had a rule for this host and port, which the key that set it may list.
+    std::optional<egress::Grant> grant_by_person(const egress::Endpoint& endpoint) const {
+        if (unlisted_ == Unlisted::refused)
+            return std::nullopt;
+        const std::vector<std::string> rule{endpoint.text()};
+        const auto list = egress::AllowList::parse(rule, list_.set_by());
+        if (list.has_error() || ceilings_.check(*list).has_error())
+            return std::nullopt;
+        return ceilings_.judge(*list, endpoint).grant;
+    }
     static egress::Reach reach_of(const EgressGrant& grant) {
         return grant.beyond_public ? egress::Reach::ranges : egress::Reach::public_only;
     }
 
     const egress::Ceilings& ceilings_;
     const egress::AllowList list_;
+    const Unlisted unlisted_;
 };
 
 class HelloOpeningReader final : public EgressOpeningReader {
@@ -138,7 +173,8 @@ base::Result<void> CeilingPolicy::check(const sandbox::EgressSettings& settings)
 
 std::unique_ptr<const EgressRules> CeilingPolicy::rules(const sandbox::EgressSettings& settings) const {
     auto list = list_of_settings(settings);
-    return std::make_unique<CeilingRules>(ceilings_, list ? std::move(*list) : egress::AllowList());
+    const Unlisted unlisted = list && settings.ask ? Unlisted::asked : Unlisted::refused;
+    return std::make_unique<CeilingRules>(ceilings_, list ? std::move(*list) : egress::AllowList(), unlisted);
 }
 
 EgressLookUp EgressLookUps::look_up() {

@@ -29,10 +29,12 @@ class Dialing final : public std::enable_shared_from_this<Dialing> {
     Dialing& operator=(const Dialing&) = delete;
 
     void start() {
-        timer_ = timers_.arm(base::k_egress_dial_time, [weak = weak_from_this()] {
+        // Late is also what is under way when the timers stop: a server that ends waits for no connection.
+        const std::shared_ptr<const void> late(this, [weak = weak_from_this()](const void*) {
             if (const auto self = weak.lock())
                 self->end_late();
         });
+        timer_ = timers_.arm(base::k_egress_dial_time, [late] {});
         try_next();
     }
 

@@ -5,6 +5,7 @@
 
 #include "core/egress/host.hpp"
 #include "core/plain/egress_limits.hpp"
+#include "http/egress/egress_questions.hpp"
 #include "http/server/problem.hpp"
 
 namespace atl::http {
@@ -42,6 +43,8 @@ void EgressDoor::change(const sandbox::EgressSettings& settings) {
         if (!rules_->holds(flow.grant))
             flow.client->cut_at(flow.client->now());
     }
+    if (parts_.questions != nullptr)
+        parts_.questions->review(sandbox_id_, *rules_);
 }
 
 std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, Connection& client) {
@@ -76,7 +79,7 @@ Response EgressDoor::refuse(const RequestContext&, const Error& error) {
 
 base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestContext& context,
                                                                       const EgressGrant& grant,
-                                                                      const MayDial& may_dial,
+                                                                      const Filter& filter,
                                                                       EgressReport& report) {
     EgressAddresses found;
     if (grant.address) {
@@ -94,7 +97,7 @@ base::Task<base::Result<EgressAddresses>> EgressDoor::async_addresses(RequestCon
         }
         found = std::move(*answer);
     }
-    std::erase_if(found, [&](const IpAddress& address) { return !may_dial(address); });
+    filter(found);
     if (found.empty()) {
         report.deny(EgressReason::private_address);
         co_return Error(Errc::network_not_allowed,
@@ -117,9 +120,9 @@ base::Task<base::Result<void>> EgressDoor::async_turn(RequestContext& context) {
 
 base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_connect(RequestContext& context,
                                                                                 const EgressGrant& target,
-                                                                                const MayDial& may_dial,
+                                                                                const Filter& filter,
                                                                                 EgressReport& report) {
-    auto addresses = co_await async_addresses(context, target, may_dial, report);
+    auto addresses = co_await async_addresses(context, target, filter, report);
     if (addresses.has_error())
         co_return addresses.error();
     const auto dial = [&](EgressDialDone done) {
@@ -145,6 +148,26 @@ base::Task<base::Result<Response>> EgressDoor::async_answer(RequestContext& cont
     co_return response;
 }
 
+base::Task<base::Result<EgressGrant>> EgressDoor::async_ask(RequestContext& context, const Error& refusal,
+                                                            std::uint16_t default_port) {
+    const auto askable =
+        parts_.questions == nullptr ? std::nullopt : rules_->askable(context.request.authority, default_port);
+    if (!askable)
+        co_return refusal;
+    const EgressGrant target = *askable;
+    const auto ask = [&](EgressQuestions::Done done) {
+        parts_.questions->ask(sandbox_id_, target, std::move(done));
+    };
+    const auto may = co_await context.async_reply<void>(ask);
+    if (may.has_error())
+        co_return may.error();
+    // A rule for it is a grant like any other.
+    auto listed = rules_->check(context.request.authority, default_port);
+    if (listed.has_value())
+        co_return std::move(*listed);
+    co_return target;
+}
+
 base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& context, EgressForm form,
                                                           std::shared_ptr<EgressReport> report) {
     const std::uint16_t default_port = form == EgressForm::connect ? std::uint16_t{0} : k_default_port;
@@ -152,14 +175,22 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
         report->about(asked->host.name, asked->port);
     // What is refused has its turn, too: a program that asks again and again costs no more than others.
     const auto turn = co_await async_turn(context);
-    const auto grant = rules_->check(context.request.authority, default_port);
-    if (grant.has_error())
-        co_return grant.error();
-    const EgressGrant target = *grant;
-    if (turn.has_error())
-        co_return about(target, turn.error());
-    const MayDial may_dial = [&](const IpAddress& address) { return rules_->may_dial(target, address); };
-    auto stream = co_await async_connect(context, target, may_dial, *report);
+    EgressGrant target;
+    if (auto listed = rules_->check(context.request.authority, default_port)) {
+        target = std::move(*listed);
+        if (turn.has_error())
+            co_return about(target, turn.error());
+    } else {
+        const Error refusal = listed.error();
+        if (turn.has_error())
+            co_return refusal;
+        auto granted = co_await async_ask(context, refusal, default_port);
+        if (granted.has_error())
+            co_return granted.error();
+        target = std::move(*granted);
+    }
+    const Filter filter = [&](EgressAddresses& addresses) { rules_->keep_dialable(target, addresses); };
+    auto stream = co_await async_connect(context, target, filter, *report);
     if (stream.has_error())
         co_return stream.error();
     // The rules may have changed meanwhile.

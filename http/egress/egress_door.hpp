@@ -32,13 +32,14 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     /// Waits until a request of the sandbox may begin. Errors: those of EgressBounds::await_turn();
     /// shutting_down.
     base::Task<base::Result<void>> async_turn(RequestContext& context);
-    /// A connection to the first address of a target that takes it, of those that `may_dial`. Looks its name
-    /// up, unless it is a literal; `report` hears of a name without an address. Errors: network_not_allowed,
-    /// where it has no such address; those of EgressLookUp and EgressDial; shutting_down.
-    using MayDial = std::function<bool(const IpAddress& address)>;
+    /// A connection to the first address of a target that takes it, of those that `filter` keeps. Looks its
+    /// name up, unless it is a literal; `report` hears of a name without an address. Errors:
+    /// network_not_allowed, where it has no such address; those of EgressLookUp and EgressDial;
+    /// shutting_down.
+    using Filter = std::function<void(EgressAddresses& addresses)>;
     base::Task<base::Result<std::unique_ptr<ByteStream>>> async_connect(RequestContext& context,
                                                                         const EgressGrant& target,
-                                                                        const MayDial& may_dial,
+                                                                        const Filter& filter,
                                                                         EgressReport& report);
 
     /// Those of its sandbox's bytes; may be null.
@@ -55,11 +56,15 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     };
 
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    /// The target of a request that a person grants, whom it waits for where the rules have one asked.
+    /// Errors: `refusal`, those of EgressQuestions::ask(); shutting_down.
+    base::Task<base::Result<EgressGrant>> async_ask(RequestContext& context, const base::Error& refusal,
+                                                    std::uint16_t default_port);
     base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
                                                   std::shared_ptr<EgressReport> report);
     base::Task<base::Result<EgressAddresses>> async_addresses(RequestContext& context,
-                                                              const EgressGrant& grant,
-                                                              const MayDial& may_dial, EgressReport& report);
+                                                              const EgressGrant& grant, const Filter& filter,
+                                                              EgressReport& report);
     std::shared_ptr<const void> enlist(const EgressGrant& grant, Connection& client);
 
     const std::string sandbox_id_;

@@ -94,6 +94,7 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
     client.clear_deadline();
     Outcome outcome = closed(200);
     if (way == Way::cut) {
+        upstream_->take()->close();
         client.cut();
     } else if (way == Way::requests) {
         outcome.after = co_await async_serve_requests(client, state);

@@ -19,6 +19,8 @@
 
 namespace atl::http {
 
+class EgressQuestions;
+
 using EgressAddresses = std::vector<IpAddress>;
 
 /// A target that the rules of a sandbox allow.
@@ -28,6 +30,7 @@ struct EgressGrant {
     std::optional<IpAddress> address{};  // of a literal: nothing is looked up
     bool any_bytes = false;              // also bytes that are no TLS
     bool beyond_public = false;          // also addresses that the operator opened with --egress-private
+    bool was_asked = false;              // no rule lists it: a person decides on it
 };
 
 /// The rules of one sandbox, with the ceilings of the key that set them. Does not change.
@@ -38,8 +41,12 @@ class EgressRules {
     /// Errors: invalid_request, for what is no host; network_not_allowed, whose detail is one line that names
     /// the host and the missing rule.
     virtual base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const = 0;
-    /// Whether a connection to an address of that target may be made.
-    virtual bool may_dial(const EgressGrant& grant, const IpAddress& address) const = 0;
+    /// The target of a request that check() refuses, where a person may decide on it: the rules say so, and
+    /// it is within the ceilings. Else nothing.
+    virtual std::optional<EgressGrant> askable(std::string_view authority,
+                                               std::uint16_t default_port) const = 0;
+    /// Removes the addresses of that target that no connection may be made to.
+    virtual void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const = 0;
     /// Whether the operator names that address and port with --egress-private.
     virtual bool is_opened(const IpAddress& address, std::uint16_t port) const = 0;
     /// Whether what these rules, or the rules before them, have granted may go on.
@@ -75,7 +82,7 @@ using EgressSecure =
 class EgressSecrets {
   public:
     virtual ~EgressSecrets() = default;
-    /// Errors: invalid_field for a secret that this user does not have; secret_host, for one that is for
+    /// Errors: secret_not_found for a secret that this user does not have; secret_host, for one that is for
     /// other hosts.
     virtual base::Result<void> check(const std::string& name, const std::string& user_id,
                                      const std::string& host) const = 0;
@@ -163,6 +170,7 @@ struct EgressParts {
     const EgressSecrets* secrets = nullptr;    // outlives all that has these parts; null: there are none
     std::shared_ptr<EgressReports> reports{};  // null: nobody is told
     std::shared_ptr<EgressBounds> bounds{};    // null: there are none
+    EgressQuestions* questions = nullptr;      // outlives all that has these parts; null: nobody is asked
 };
 
 }  // namespace atl::http

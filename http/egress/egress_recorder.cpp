@@ -68,7 +68,9 @@ std::string EgressRecorder::line(const EgressRequest& request, const EgressEnd& 
     json.key("time").string(base::rfc3339(clock_.wall_now())).key("sandbox").string(request.sandbox_id);
     json.key("conversation").string_or_null(owner.conversation_id).key("user").string_or_null(owner.user_id);
     json.key("host").string(request.host).key("port").number(request.port);
-    json.key("form").string(form_name(request.form)).key("method").string(request.method);
+    constexpr std::size_t k_told_method_bytes = 32;
+    json.key("form").string(form_name(request.form));
+    json.key("method").string(std::string_view(request.method).substr(0, k_told_method_bytes));
     if (!request.route.empty())
         json.key("route").string(request.route);
     json.key("decision").string(end.denied ? "denied" : end.failed ? "failed" : "allowed");

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "http/egress/egress_questions.hpp"
+
 namespace atl::http {
 
 void EgressService::open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
@@ -58,6 +60,8 @@ void EgressService::close(const std::string& sandbox_id) {
         return;
     const Opened& opened = closed.mapped();
     server_.close_inner(*opened.door->services());
+    if (parts_.questions != nullptr)
+        parts_.questions->end(sandbox_id);
     if (opened.routes != nullptr)
         server_.close_inner(*opened.routes->services());
 }

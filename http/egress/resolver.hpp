@@ -69,6 +69,8 @@ class Resolver {
 
     /// Names that are looked up now.
     std::size_t open_lookups() const noexcept { return open_.size(); }
+    /// Keeps the loop no longer: what is under way gets no answer from a name server.
+    void let_go() noexcept { watches_.clear(); }
 
   private:
     struct Lookup;

@@ -129,9 +129,12 @@ std::shared_ptr<const void> RouteDoor::enlist(const RoutePtr& route, Connection&
 
 Decision RouteDoor::admit(RequestContext& context, const Arrival&) {
     Decision decision;
-    // The answer to it would show what the route sets (RFC 9110 section 9.3.8).
-    if (context.request.method_text == "TRACE") {
-        decision.refusal = refuse(context, Error(Errc::method_not_allowed, "No route passes TRACE on."));
+    // The answer to TRACE would show what the route sets (RFC 9110 section 9.3.8); behind CONNECT are bytes
+    // that no rule of the route has looked at.
+    const std::string_view method = context.request.method_text;
+    if (method == "TRACE" || method == "CONNECT") {
+        decision.refusal = refuse(
+            context, Error(Errc::method_not_allowed, "No route passes " + std::string(method) + " on."));
         return decision;
     }
     decision.handler = &handler_;
@@ -196,11 +199,13 @@ base::Task<Result<std::unique_ptr<ByteStream>>> RouteDoor::async_connect(Request
                                                                          const EgressGrant& target,
                                                                          EgressReport& report) {
     const bool is_plain = route.upstream.scheme == egress::Scheme::http;
-    const EgressDoor::MayDial may_dial = [&](const IpAddress& address) {
-        return route.rules->may_dial(target, address) &&
-               (!is_plain || route.rules->is_opened(address, target.port));
+    const EgressDoor::Filter filter = [&](EgressAddresses& addresses) {
+        route.rules->keep_dialable(target, addresses);
+        std::erase_if(addresses, [&](const IpAddress& address) {
+            return is_plain && !route.rules->is_opened(address, target.port);
+        });
     };
-    auto stream = co_await door_->async_connect(context, target, may_dial, report);
+    auto stream = co_await door_->async_connect(context, target, filter, report);
     if (stream.has_error() || is_plain)
         co_return std::move(stream);
     if (!parts_.secure)
@@ -225,6 +230,8 @@ base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
         request.route = asked->route->settings.name;
     const auto report = std::make_shared<EgressReport>(parts_.reports, std::move(request));
     if (asked.has_error()) {
+        // What is refused has its turn, too, as at the proxy.
+        static_cast<void>(co_await door_->async_turn(context));
         report->refuse(asked.error());
         co_return asked.error();
     }

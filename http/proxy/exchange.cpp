@@ -38,8 +38,10 @@ void Exchange::Outbox::take(std::size_t count) {
 }
 
 void Exchange::Outbox::drop() {
-    if (std::exchange(is_secret, false))
+    if (std::exchange(is_secret, false)) {
         ::explicit_bzero(bytes.data(), bytes.size());
+        std::string().swap(bytes);
+    }
     bytes.clear();
     sent = 0;
 }

@@ -31,6 +31,10 @@ constexpr std::string_view k_api_key_field = "X-API-Key";
 constexpr std::array<std::string_view, 4> k_credential_fields{"Authorization", "Cookie", k_api_key_field,
                                                               "X-Goog-Api-Key"};
 
+// To some servers they count before the method and the path of the request line, which a route has looked at.
+constexpr std::array<std::string_view, 5> k_override_fields{
+    "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL"};
+
 // Trailers that would change what was already acted upon (RFC 9110 section 6.5.1).
 constexpr std::array<std::string_view, 12> k_never_trailers{
     "Host",         "Cache-Control", "Expect",           "Range",    "Authorization",           "Set-Cookie",
@@ -315,7 +319,12 @@ base::Error ForwardHeads::unreachable() const {
 }
 
 SetFields::~SetFields() {
+    wipe();
+}
+
+void SetFields::wipe() noexcept {
     ::explicit_bzero(lines_.data(), lines_.size());
+    std::string().swap(lines_);
 }
 
 void SetFields::add(std::string_view name, std::string_view text, std::string_view secret) {
@@ -332,13 +341,14 @@ void RouteHeads::write_request(std::string& out, const Request& request, BodyFor
     begin_request(out, request, path_, authority());
     for (const auto& [name, value] : request.fields) {
         if (!stays_here(name, hop) && !iequals(name, "Host") && !is_one_of(name, k_credential_fields) &&
-            !set_.has(name))
+            !is_one_of(name, k_override_fields) && !set_.has(name))
             add(out, name, value);
     }
     end_request(out, request, body);
     // Behind all else, in room that is there: a string that grows leaves a copy of them.
     out.reserve(out.size() + set_.lines().size() + 2);
     out.append(set_.lines()).append("\r\n");
+    set_.wipe();
 }
 
 void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,

@@ -160,6 +160,8 @@ class SetFields {
     void reserve(std::size_t bytes) { lines_.reserve(bytes); }
     /// `value` is `text` and `secret` behind it.
     void add(std::string_view name, std::string_view text, std::string_view secret);
+    /// Nothing of the lines is left in memory, nor their room.
+    void wipe() noexcept;
     bool has(std::string_view name) const noexcept;
     const std::string& lines() const noexcept { return lines_; }
 
@@ -184,7 +186,7 @@ class RouteHeads final : public ForwardHeads {
 
   private:
     std::string path_;
-    SetFields set_;
+    mutable SetFields set_;  // until the head is written: such a request is never repeated
 };
 
 /// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with

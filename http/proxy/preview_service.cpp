@@ -107,7 +107,7 @@ PreviewService::PreviewService(PreviewSettings settings, conversation::Manager& 
     conversations_.tell_preview_changes(
         [this](const std::string& sandbox_id, const sandbox::PreviewSettings& now) {
             ++changes_;
-            open_.end_unallowed(sandbox_id, now);
+            open_.end_unallowed(sandbox_id, shown_here(now));
             if (open_.contains(sandbox_id) && !is_up(sandbox_id))
                 open_.refuse_waiting(sandbox_id, Error(Errc::sandbox_gone));
         });
@@ -133,7 +133,8 @@ Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) 
             refuse(context, Error(Errc::method_not_allowed, "A preview takes neither TRACE nor CONNECT."));
         return decision;
     }
-    if (!settings_.names && loopback_port(request.authority) != arrival.port) {
+    if (!settings_.names && !is_port_name(request.authority) &&
+        loopback_port(request.authority) != arrival.port) {
         decision.refusal =
             refuse(context, Error(Errc::host_not_allowed, "This is not the name of a preview."));
         return decision;
@@ -153,9 +154,21 @@ Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) 
     return decision;
 }
 
+bool PreviewService::is_port_name(std::string_view authority) const {
+    return settings_.port_names && settings_.port_names->read(authority).has_value();
+}
+
+// A sandbox may be of a start of the server that had such names, as this one has not.
+sandbox::PreviewSettings PreviewService::shown_here(sandbox::PreviewSettings settings) const {
+    settings.any_port = settings.any_port && settings_.port_names;
+    return settings;
+}
+
 base::Result<PreviewName> PreviewService::name_of(std::string_view authority) const {
     if (settings_.names)
         return settings_.names->read(authority);
+    if (is_port_name(authority))
+        return settings_.port_names->read(authority);
     std::string owner = conversations_.preview_ports().owner(loopback_port(authority).value_or(0));
     if (owner.empty())
         return Error(Errc::preview_ended, "The sandbox of this preview has ended.");
@@ -170,7 +183,7 @@ bool PreviewService::is_own_origin(std::string_view origin, const RequestContext
     // A proxy that ends TLS may not say so.
     const bool is_scheme = iequals(origin.substr(0, scheme_end), "https") ||
                            iequals(origin.substr(0, scheme_end), context.client.scheme);
-    if (!is_scheme || (settings_.names && port_of(authority) != port_of(context.request.authority)))
+    if (!is_scheme || (!loopback_port(authority) && port_of(authority) != port_of(context.request.authority)))
         return false;
     const auto name = name_of(authority);
     return name.has_value() && name->sandbox_id == sandbox_id;
@@ -274,13 +287,14 @@ base::Result<Response> PreviewService::answer_now(const RequestContext& context,
         return Error(Errc::not_found);
     const std::uint16_t port = name.port.value_or(view.settings.ports.front());
     const auto pass_end = passes_.find(request, name.sandbox_id);
-    if (auto allowed = check_access(view.settings, port, pass_end.has_value()); allowed.has_error())
+    const sandbox::PreviewSettings settings = shown_here(view.settings);
+    if (auto allowed = check_access(settings, port, pass_end.has_value()); allowed.has_error())
         return allowed.error();
     if (view.status != Status::ready)
         return stopped(view);
     // A response that needs a pass ends with it; any other ends when the settings change so that it needs
     // one.
-    const bool needs_pass = check_access(view.settings, port, false).has_error();
+    const bool needs_pass = check_access(settings, port, false).has_error();
     if (needs_pass) {
         if (auto allowed = check_origin(context, name.sandbox_id); allowed.has_error())
             return allowed.error();

@@ -29,6 +29,8 @@ struct PreviewSettings {
     PreviewWaker::Bounds wakes{base::k_preview_wakes_per_minute};
     std::vector<std::string> allowed_origins{};  // pages of other sites that may ask for private previews
     LimitSettings limits{};  // of an address: its connections, and how often it may be refused
+    /// Without `names`: those of the ports that have no port of this machine; none: nothing shows these.
+    std::optional<PreviewNames> port_names{};
 };
 
 class PreviewService final : public Service {
@@ -69,6 +71,8 @@ class PreviewService final : public Service {
     Response relay(const RequestContext& context, OpenPreviews::Visit visit,
                    const conversation::PreviewView& view);
     bool is_up(const std::string& sandbox_id) const;
+    bool is_port_name(std::string_view authority) const;
+    sandbox::PreviewSettings shown_here(sandbox::PreviewSettings settings) const;
 
     PreviewSettings settings_;
     conversation::Manager& conversations_;

@@ -86,7 +86,7 @@ void add_cors(const Request& request, const std::vector<std::string>& allowed, R
     response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
     response.headers.emplace_back("Access-Control-Expose-Headers",
                                   "X-Request-Id, Retry-After, ETag, Content-Range, Accept-Ranges, "
-                                  "Content-Disposition");
+                                  "Content-Disposition, Atoll-Left-Out");
 }
 
 }  // namespace atl::http

@@ -186,8 +186,13 @@ base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival&
 
 base::Result<Principal> Gate::identify(const Router::Match& match, const Request& request,
                                        const std::string* token) const {
-    if (token == nullptr)
-        return authenticator_.authenticate(request);
+    if (token == nullptr) {
+        auto known = authenticator_.authenticate(request);
+        if (known.has_error() && scope_in(credential(request)))
+            return Error(Errc::invalid_key,
+                         "This is a token, not a key: send it as `?token=` to a route that takes tokens.");
+        return known;
+    }
     const auto id = std::find_if(match.params.begin(), match.params.end(),
                                  [](const auto& item) { return item.first == "id"; });
     // A path that has no id is that of another thing.

@@ -8,13 +8,13 @@ namespace atl::http {
 
 inline constexpr std::string_view k_problem_type = "application/problem+json";
 
-/// The page of the documentation that has a section for each code.
-inline constexpr std::string_view k_errors_page = "docs/errors.md";
+/// The page of the server that has a section for each code.
+inline constexpr std::string_view k_errors_page = "/docs";
 
 /// The status that tells `code`. Every entry of Errc has one.
 unsigned status_of(base::Errc code) noexcept;
 
-/// What errors of this code mean, in one sentence that begins the code's section of k_errors_page.
+/// What errors of this code mean, in one sentence that begins the code's section of docs/errors.md.
 std::string_view meaning_of(base::Errc code) noexcept;
 
 /// The error's sentence, or the usual one of its code.

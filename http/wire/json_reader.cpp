@@ -101,6 +101,11 @@ void ObjectReader::fail(Error error) {
         error_.emplace(std::move(error));
 }
 
+void ObjectReader::fail_missing(Error error) {
+    if (!missing_)
+        missing_.emplace(std::move(error));
+}
+
 base::Result<void> ObjectReader::finish() {
     if (error_)
         return *error_;
@@ -111,7 +116,7 @@ base::Result<void> ObjectReader::finish() {
                                                   base::those_there_are("fields", known_))
                 .at(pointer_to(name));
     }
-    return {};
+    return missing_ ? base::Result<void>(*missing_) : base::Result<void>();
 }
 
 /// RFC 6901. Of the object itself if `name` is empty, which is no name of a field. Empty also where it would

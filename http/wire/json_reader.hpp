@@ -45,8 +45,11 @@ class ObjectReader {
     /// Adds an error about `name` unless there is one already.
     void fail(std::string_view name, std::string_view what_it_must_be);
     void fail(base::Error error);
+    /// The error where the object lacks a member; a member that nobody knows is told before it, since that
+    /// may be the one that was meant.
+    void fail_missing(base::Error error);
     bool failed() const noexcept { return error_.has_value(); }
-    /// The first error; else unknown_field for the first member that was not asked for.
+    /// The first error; else unknown_field for the first member that was not asked for; else what is missing.
     base::Result<void> finish();
 
   private:
@@ -57,6 +60,7 @@ class ObjectReader {
     std::string path_;
     std::vector<std::string> known_;
     std::optional<base::Error> error_;
+    std::optional<base::Error> missing_;
 };
 
 }  // namespace atl::http

@@ -1,8 +1,12 @@
 // clients/js against the real server: files, archives, tools, tokens and the log of a sandbox.
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 
 import { Atoll } from '../../clients/js/src/index.js';
+import { asyncDispose } from '../../clients/js/src/waiting.js';
 import { startServer } from '../node_support/server.mjs';
 import { errorOf, keyed, until } from './js_lab.mjs';
 
@@ -84,6 +88,42 @@ test('a part of the workspace is packed, and unpacked elsewhere', async () => {
     assert.deepEqual([await files.readText('copy/a/f'), (await files.stat('copy/a/f')).mode], ['one', '0755']);
     assert.deepEqual(pathsOf(await all(files.list('copy', { depth: 3 }))), ['copy/a', 'copy/a/f']);
     assert.equal(await codeOf(files.unpack('no tar'.repeat(200))), 'invalid_archive');
+});
+
+test('a folder goes in and comes out, and links that lead out stay behind', async () => {
+    const { files } = sandbox;
+    const here = mkdtempSync(path.join(tmpdir(), 'atoll-folders-'));
+    try {
+        const source = path.join(here, 'source');
+        mkdirSync(path.join(source, 'sub', 'x'.repeat(120)), { recursive: true });
+        writeFileSync(path.join(source, 'sub', 'run'), 'one', { mode: 0o755 });
+        symlinkSync('sub/run', path.join(source, 'link'));
+        assert.deepEqual(await files.uploadDir(source, { path: 'web' }), { entries: 4, bytes: 3 });
+        assert.equal((await sandbox.exec(['cat', 'web/link'])).stdout, 'one');
+        await sandbox.exec(`cd web; ln -s /etc/passwd out; ln -s sub in; mkfifo f; mkdir d; ln -s d/s/../x e; ln -s .. d/s; touch $(printf 'b\\377')`);
+        const back = path.join(here, 'back');
+        assert.equal(await files.downloadDir('web', back), 2);
+        assert.deepEqual(readdirSync(back, 'latin1').sort(), ['b\xff', 'd', 'in', 'link', 'sub']);
+        assert.deepEqual([readFileSync(path.join(back, 'link'), 'utf8'), statSync(path.join(back, 'sub', 'run')).mode & 0o100], ['one', 0o100]);
+        await assert.rejects(files.uploadDir(path.join(here, 'none')));
+    } finally {
+        rmSync(here, { recursive: true, force: true });
+    }
+});
+
+test('the environment names the server, and the end of `await using` deletes what it held', async () => {
+    Object.assign(process.env, { ATOLL_URL: `http://${server.address}`, ATOLL_API_KEY: server.key });
+    try {
+        const conversation = await new Atoll().conversations.create({ agent: 'shell' });
+        assert.deepEqual([await conversation.previewUrl(), await conversation.previewUrl(8000)], [conversation.info.sandboxPublicUrl, null]);
+        // Twice is no error.
+        for (const owned of [conversation, conversation, await new Atoll().sandboxes.create()]) await owned[asyncDispose]();
+        assert.equal(await codeOf(conversation.refresh()), 'not_found');
+        assert.equal(await codeOf(new Atoll({ token: 'x' }).conversations.get(conversation.id)), 'unauthorized');
+    } finally {
+        delete process.env.ATOLL_URL;
+        delete process.env.ATOLL_API_KEY;
+    }
 });
 
 test('tools are told in the form of a model, work on the files, and failures are results', async () => {

@@ -1,7 +1,7 @@
 // The Node and Python programs of docs/streaming.md: every event once, over connections that break and servers that end. And refusals
 // that connect.js, the browser's, hears of; tests/browser has the rest of it.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -134,4 +134,12 @@ test('connect.js: a refusal without an id is of the oldest long message', async 
     } finally {
         await stub.stop();
     }
+});
+
+test('the tutorial shows the workbench as it is', () => {
+    const read = (file) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8').replace(/^ +/gm, '');
+    const example = ['server.mjs', 'page/page.mjs'].map((file) => read(`clients/examples/workbench/${file}`)).join('\n');
+    const blocks = [...read('docs/tutorial.md').matchAll(/^```js\n([^]*?)^```$/gm)];
+    assert.ok(blocks.length >= 6, `${blocks.length} blocks`);
+    for (const [, block] of blocks) assert.ok(example.includes(block), block);
 });

@@ -50,7 +50,7 @@ TEST_CASE("The network of a conversation is set and shown as a whole, and has wh
     const Json made = api.call(201, "POST", "/v1/conversations",
                                listing(R"("A.Example.", "*.example.net:443", "127.0.0.1:8080")"));
     CHECK(made["network"] == Json::parse(R"({"mode":"egress","allow":["a.example","*.example.net:443",)"
-                                         R"("127.0.0.1:8080"]})"));
+                                         R"("127.0.0.1:8080"],"routes":[],"ask":false})"));
     CHECK(made["enforcement"]["network"] == "egress");
     CHECK(made["enforcement"]["sockets"] == "count");
     CHECK(made["sandboxPublicUrl"].is_string());

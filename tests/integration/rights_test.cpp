@@ -30,6 +30,7 @@ const std::map<std::string, Rule> k_rules = {
     {"GET /healthz", Rule::open},
     {"GET /readyz", Rule::open},
     {"GET /openapi.json", Rule::open},
+    {"GET /docs", Rule::open},
     {"GET /metrics", Rule::operators},
     {"GET /v1/system", Rule::own},
     {"GET /v1/agents", Rule::own},
@@ -310,6 +311,35 @@ TEST_CASE("A key with a user lists and owns that user's sandboxes, and no other 
     CHECK(Json::parse(alice.request("GET", "/v1/sandboxes/" + mine).body)["userId"] == "alice");
     CHECK(alice.request("DELETE", "/v1/sandboxes/" + of_bob).status == 404);
     CHECK(bob.request("DELETE", "/v1/sandboxes/" + of_bob).status == 204);
+}
+
+TEST_CASE("An id of another kind is told as such to who may see the thing, and to nobody else") {
+    House house;
+    const Json made = house.conversation();
+    const std::string id = made["id"];
+    const std::string sandbox = made["sandboxId"];
+    const std::string alone = house.sandbox();
+    const auto told = [&](const std::string& key, const std::string& target) {
+        const auto answer = client_with(house.server, key).request("GET", target);
+        CHECK(answer.status == 404);
+        return Json::parse(answer.body)["detail"].get<std::string>();
+    };
+    for (const std::string& key : {house.owner, house.no_user, house.server.key()}) {
+        CHECK(told(key, "/v1/conversations/" + sandbox) ==
+              "This is a sandbox's id; its conversation is " + id + ".");
+        CHECK(told(key, "/v1/conversations/" + alone) ==
+              "This is the id of a sandbox without a conversation.");
+        CHECK(told(key, "/v1/sandboxes/" + id) ==
+              "This is a conversation's id; its sandbox is " + sandbox + ".");
+        CHECK(told(key, "/v1/executions/" + id) ==
+              "This is a conversation's id; its sandbox is " + sandbox + ".");
+    }
+    const std::string unknown(20, 'a');
+    for (const std::string route : {"/v1/conversations/", "/v1/sandboxes/", "/v1/executions/"}) {
+        const std::string usual = told(house.other, route + unknown);
+        for (const std::string& one : {id, sandbox, alone})
+            CHECK(told(house.other, route + one) == usual);
+    }
 }
 
 TEST_CASE("A user has no more sandboxes without a conversation than the bound of one user") {

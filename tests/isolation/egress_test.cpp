@@ -42,7 +42,7 @@ import socket, sys
 proxy = socket.create_connection(("127.0.0.1", 3128), 60)
 def read_to(end):
     got = b""
-    while not got.endswith(end):
+    while end not in got:
         piece = proxy.recv(4096)
         if not piece:
             break
@@ -198,7 +198,7 @@ TEST_CASE("No program inside can take the place of the proxy, and a list is chan
             "socket.SO_REUSEPORT, 1); "
             "s.bind((\"127.0.0.1\", PORT)); s.listen()'";
         const auto binds = [&](const std::string& port) {
-            return sandbox.run(std::string(bind).replace(bind.find("PORT"), 4, port)).exit_code == 0;
+            return sandbox.run(std::string(bind).replace(bind.rfind("PORT"), 4, port)).exit_code == 0;
         };
         CHECK(binds("3130"));
         CHECK_FALSE(binds("3128"));
@@ -231,10 +231,13 @@ TEST_CASE(
     "Beside its proxy, a sandbox with a way out reaches what any other one does, and nobody its proxy") {
     for (const Privilege privilege : privileges()) {
         const HostServices services;
-        Lab lab(privilege, {"--egress-private", "127.0.0.1/32:" + services.port()});
+        Lab lab(privilege, {"--egress-private", "127.0.0.1/32:" + services.port(), "--preview-domain",
+                            "preview.localhost"});
         INFO(lab.name);
         const std::string listed = "127.0.0.1:" + services.port();
-        Sandbox with(lab, reaching({listed}));
+        Json request = reaching({listed});
+        request["preview"] = {{"ports", {5174}}};
+        Sandbox with(lab, request);
         Sandbox without(lab);
         CHECK(through_proxy(with, "http://" + listed + "/") == "answer 200");
         Words hosts{"connect"};
@@ -256,9 +259,14 @@ TEST_CASE(
         CHECK(listeners.empty());
         CHECK(lines_of(without.output(listening)).empty());
         HttpClient visitor(lab.server.address());
-        for (const char* const port : {"3128", "3129"}) {
+        const auto status_of_preview = [&](const std::string& port) {
             const std::string host = "preview-" + with.sandbox_id() + '-' + port + ".preview.localhost";
-            CHECK(visitor.request("GET", "/", "", {{"Host", host}}).status == 403);
+            return visitor.request("GET", "/", "", {{"Host", host}}).status;
+        };
+        // The control: a port of the list, where nobody listens.
+        CHECK(status_of_preview("5174") != 403);
+        for (const char* const port : {"3128", "3129"}) {
+            CHECK(status_of_preview(port) == 403);
             const std::string wanted = R"({"preview":{"ports":[)" + std::string(port) + "]}}";
             lab.api.call(422, "PATCH", "/v1/conversations/" + with.id(), wanted);
         }

@@ -33,12 +33,15 @@ Variables of_shell(Sandbox& sandbox) {
 }
 
 Variables injected(const Sandbox& sandbox) {
-    return {{"HOME", "/workspace"},
-            {"ASH_BRIDGE_SOCKET", "/run/atoll/bridge.sock"},
-            {"ASH_AGENT_DIR", "/agent"},
-            {"ASH_WORKSPACE_DIR", "/workspace"},
-            {"ASH_SANDBOX_ID", sandbox.sandbox_id()},
-            {"ASH_SESSION_ID", sandbox.id()}};
+    Variables variables{{"HOME", "/workspace"}};
+    for (const std::string prefix : {"ASH_", "ATOLL_"}) {
+        variables[prefix + "BRIDGE_SOCKET"] = "/run/atoll/bridge.sock";
+        variables[prefix + "AGENT_DIR"] = "/agent";
+        variables[prefix + "WORKSPACE_DIR"] = "/workspace";
+        variables[prefix + "SANDBOX_ID"] = sandbox.sandbox_id();
+        variables[prefix + "SESSION_ID"] = sandbox.id();
+    }
+    return variables;
 }
 
 }  // namespace
@@ -67,9 +70,10 @@ TEST_CASE("A variable that the server does not have is not made up for a sandbox
     ApiClient api(server);
     const std::string id = api.create()["id"];
     const Turn turn = api.message(id, "tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1");
-    CHECK(lines_of(turn.output) == std::set<std::string>{"PATH", "HOME", "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR",
-                                                         "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID",
-                                                         "ASH_SESSION_ID", "LANG"});
+    CHECK(lines_of(turn.output) ==
+          std::set<std::string>{"PATH", "HOME", "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_WORKSPACE_DIR",
+                                "ASH_SANDBOX_ID", "ASH_SESSION_ID", "ATOLL_BRIDGE_SOCKET", "ATOLL_AGENT_DIR",
+                                "ATOLL_WORKSPACE_DIR", "ATOLL_SANDBOX_ID", "ATOLL_SESSION_ID", "LANG"});
     // Characters are counted, not bytes.
     constexpr const char* k_count = "text=$(printf '\\303\\244\\303\\244'); echo $LANG ${#text}";
     CHECK(api.message(id, k_count).output == "C.UTF-8 2\n");

@@ -15,8 +15,9 @@ namespace {
 
 struct PackageHost {
     PackageHost()
-        : process({"python3", source_path("tests/isolation/package_host.py"), folder.path().string()},
-                  ::geteuid()) {
+        : process(
+              {"/usr/bin/python3", source_path("tests/isolation/package_host.py"), folder.path().string()},
+              ::geteuid()) {
         std::istringstream told(process.read_until("ports "));
         std::string word;
         told >> word >> http_port >> https_port;

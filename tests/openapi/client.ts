@@ -61,6 +61,10 @@ function describe(event: Event): string {
             return `${event.data.host}:${event.data.port.toFixed()} ${event.data.reason} ${(event.data.requests ?? 1).toFixed()}`;
         case 'egress_closed':
             return `${event.data.host} ${event.data.route ?? ''} ${(event.data.bytesUp + event.data.bytesDown) / event.data.ms} ${event.data.omitted?.toFixed() ?? ''}`;
+        case 'egress_request':
+            return `${event.data.id} ${event.data.host}:${event.data.port.toFixed()}`;
+        case 'egress_resolved':
+            return `${event.data.id} ${event.data.decision}`;
         case 'permission_request':
             return `${event.data.id} ${event.data.toolUseId} ${event.data.options.length.toFixed()}`;
         case 'permission_resolved':

@@ -27,6 +27,11 @@ function tell(event: AtollEvent): string {
         case 'egress_closed':
             // @ts-expect-error
             return `${event.data.bytesUp + event.data.bytesDown} ${event.data.ms} ${event.data.route ?? ''} ${event.data.reason}`;
+        case 'egress_request':
+            return `${event.data.id} ${event.data.host}:${event.data.port}`;
+        case 'egress_resolved':
+            // @ts-expect-error
+            return event.data.decision === 'perhaps' ? '' : event.data.decision;
         case 'done':
             // @ts-expect-error
             return event.data.delta;
@@ -48,7 +53,7 @@ async function converse(): Promise<void> {
     for await (const event of followed) {
         if (event.turn === turn && event.type === 'done') break;
     }
-    console.log(followed.after > after);
+    console.log(Number.parseInt(followed.after, 10) > after);
     for await (const one of atoll.conversations.list({ userId: 'alice', metadata: { ticket: 17 } })) console.log(one.info?.status);
     const { text, outcome, errors } = await conversation.ask('true', { onEvent: ({ seq }) => void seq });
     if (text !== '' || errors.length > 0) throw new Error(outcome ?? errors[0]?.code ?? '');
@@ -119,10 +124,15 @@ export async function compiledOnly(id: string): Promise<void> {
     await sandbox.tools('xml');
     // @ts-expect-error
     await sandbox.exec(7);
-    // @ts-expect-error
-    new Atoll({ baseUrl });
+    new Atoll();
     // @ts-expect-error
     new Atoll({ baseUrl, apiKey: 'x', token: 'y' });
+    const counts: { entries: number } = await sandbox.files.uploadDir('site', { path: 'web' });
+    console.log(counts.entries + (await sandbox.files.downloadDir('web', 'copy')));
+    // @ts-expect-error
+    (await atoll.conversation(id).previewUrl(8000)).length;
+    // Node 22 has no `await using`.
+    await (await atoll.sandboxes.create())[Symbol.asyncDispose]();
     await atoll.system({ timeoutMs: 1000 });
     console.log((await atoll.secrets.put('KEY', { value: 'v', hosts: ['a.example'], userId: 'u' })).usable, (await atoll.secrets.list({ userId: 'u' }))[0]?.hosts);
     // @ts-expect-error

@@ -62,6 +62,8 @@ struct FileVisitor : bridge::ObjectVisitor {
             request.recursive = value;
         else if (key == "overwrite")
             request.overwrite = value;
+        else if (key == "all")
+            request.all = value;
         return true;
     }
 };
@@ -117,6 +119,12 @@ CallEnd refuse_file(std::string_view path, std::string_view why, std::string_vie
 
 std::string entries_and_bytes(std::uint64_t entries, std::uint64_t bytes) {
     return "{\"entries\":" + std::to_string(entries) + ",\"bytes\":" + std::to_string(bytes) + "}";
+}
+
+// "", "/" and "./" are the workspace.
+bool leaves_out_home(const FileRequest& request) {
+    return !request.all && request.path.find_first_not_of("./") == std::string::npos &&
+           request.path.find("..") == std::string::npos;
 }
 
 CallEnd check_conditions(const FileRequest& request, std::string_view tag) {

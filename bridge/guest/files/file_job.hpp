@@ -33,6 +33,7 @@ struct FileRequest {
     bool in_place = false;      // write
     bool recursive = false;     // remove
     bool overwrite = false;     // move, copy
+    bool all = true;            // list, pack: false leaves out the workspace's base::k_home_names
 };
 
 struct FileJob {
@@ -68,6 +69,8 @@ CallEnd refuse_errno(std::string_view path, int error_number);
 CallEnd refuse_file(std::string_view path, std::string_view why, std::string_view code);
 /// The work that is done by now, as the text of a Call::Progress.
 std::string entries_and_bytes(std::uint64_t entries, std::uint64_t bytes);
+/// True if the names of base::k_home_names are left out of the directory that the request names.
+bool leaves_out_home(const FileRequest& request);
 /// Refuses unless the request's conditions hold for what has the tag `tag`; empty: nothing is there.
 CallEnd check_conditions(const FileRequest& request, std::string_view tag);
 /// A slash at the end of a path means a directory (path_resolution(7)). Refuses it at the end of the path

@@ -16,6 +16,7 @@
 #include "bridge/guest/files/file_job.hpp"
 #include "bridge/guest/files/folder.hpp"
 #include "bridge/guest/files/new_file.hpp"
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/json_text.hpp"
 #include "core/plain/path_text.hpp"
 #include "core/plain/tree_remover.hpp"
@@ -37,6 +38,7 @@ struct Page {
     bool has_more = false;
     std::size_t since_turn = 0;
     std::size_t sweep_left = k_most_swept;
+    std::size_t hidden = 0;  // entries that are left out
 };
 
 /// A directory of which entries are listed.
@@ -45,6 +47,7 @@ struct ListLevel {
     std::string path;                // with a slash at the end, unless it is empty
     std::string after;               // begin behind this path, relative to the directory; empty: at the front
     std::vector<std::string> names;  // the greatest first
+    bool without_home = false;       // leaves out base::k_home_names
 };
 
 enum class LevelBelow : bool { left_out, listed };
@@ -85,6 +88,8 @@ Task<void> read_names(Page& page, ListLevel& level) {
         if (is_stale_name(name)) {
             auto sweeping = remove_stale(page, level.folder.get(), name);
             co_await sweeping;
+        } else if (level.without_home && base::is_home_name(name)) {
+            ++page.hidden;
         } else if (!is_hidden_name(name) && begin <= name) {
             smallest.emplace(name);
             if (smallest.size() > most)
@@ -182,7 +187,7 @@ Task<CallEnd> list_files(Call& call, const FileJob& job) {
     prefix += prefix.empty() ? "" : "/";
     call.reply({});
     Page page{call, request.limit, "{\"entries\":[", {}};
-    ListLevel start{std::move(folder), prefix, relative_after(request, prefix), {}};
+    ListLevel start{std::move(folder), prefix, relative_after(request, prefix), {}, leaves_out_home(request)};
     auto listing = list_levels(page, std::move(start), request.depth);
     co_await listing;
     page.text += "],\"next\":";
@@ -190,7 +195,7 @@ Task<CallEnd> list_files(Call& call, const FileJob& job) {
         base::append_json_string(page.text, base::path_text(page.last));
     else
         page.text += "null";
-    page.text += "}";
+    page.text.append(",\"hidden\":").append(std::to_string(page.hidden)).append("}");
     call.output(page.text);
     co_return CallEnd{};
 }

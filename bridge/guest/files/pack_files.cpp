@@ -16,6 +16,7 @@
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/guest/files/tar.hpp"
 #include "bridge/protocol.hpp"
+#include "core/plain/inner_paths.hpp"
 
 namespace atl::guest {
 namespace {
@@ -30,7 +31,8 @@ constexpr mode_t k_packed_mode_bits = 0777;
 
 struct PackLevel {
     Folder folder;
-    std::string path;  // in the archive, with a slash at the end unless it is empty
+    std::string path;           // in the archive, with a slash at the end unless it is empty
+    bool without_home = false;  // leaves out base::k_home_names
 };
 
 /// An archive under way.
@@ -154,7 +156,7 @@ Task<bool> pack_levels(Packing& to, std::vector<PackLevel> levels) {
         const std::string kept = name;
         if (++names % k_packed_names_at_once == 0)
             co_await to.call.turn();
-        if (is_hidden_name(kept))
+        if (is_hidden_name(kept) || (level.without_home && base::is_home_name(kept)))
             continue;
         base::UniqueFd looked_at(
             openat(dirfd(level.folder.get()), kept.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -178,6 +180,17 @@ std::string last_packed_part(std::string_view path) {
     return std::string(path.substr(path.rfind('/') + 1));
 }
 
+/// The member `leftOut` of the reply: the names in the directory `at` that are left out.
+std::string left_out_member(int at) {
+    std::string names;
+    struct stat about {};
+    for (const std::string_view name : base::k_home_names) {
+        if (fstatat(at, std::string(name).c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0)
+            names.append(names.empty() ? "" : ", ").append(name);
+    }
+    return names.empty() ? names : "\"leftOut\":\"" + names + '"';
+}
+
 }  // namespace
 
 Task<CallEnd> pack_files(Call& call, const FileJob& job) {
@@ -194,7 +207,7 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
         Folder folder = read_folder(Beneath::reopen(start.get(), O_RDONLY | O_DIRECTORY));
         if (!folder)
             co_return refuse_errno(path);
-        levels.push_back({std::move(folder), ""});
+        levels.push_back({std::move(folder), "", leaves_out_home(job.request)});
     } else if (!S_ISREG(about.st_mode)) {
         co_return refuse_file(path, "a FIFO, socket or device", bridge::refusal::not_a_file);
     } else {
@@ -202,7 +215,8 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
         if (!file || fstat(file.get(), &about) != 0)
             co_return refuse_errno(path);
     }
-    call.reply({});
+    const bool is_partial = !levels.empty() && levels.front().without_home;
+    call.reply(is_partial ? left_out_member(start.get()) : std::string());
     if (file) {
         const std::string name = last_packed_part(path);
         auto packing = pack_regular(to, name, file.get(), about);

@@ -5,7 +5,7 @@ import { Follower } from './follow.js';
 import { pages } from './pages.js';
 import { Sandbox } from './sandbox.js';
 import { conversationSubject } from './transport.js';
-import { Iteration } from './waiting.js';
+import { asyncDispose, deleteAtEnd, Iteration } from './waiting.js';
 
 const ROUTE = '/v1/conversations';
 
@@ -81,6 +81,14 @@ export class Conversation {
     async delete({ signal, timeoutMs } = {}) {
         await this.#transport.json('DELETE', this.#path, { signal, timeoutMs });
     }
+    [asyncDispose]() {
+        return deleteAtEnd(this);
+    }
+    async previewUrl(port, options = {}) {
+        const { preview, sandboxPublicUrl, openPorts } = (await this.refresh(options)).info;
+        if (port === undefined || port === preview.ports[0]) return sandboxPublicUrl;
+        return openPorts.find((open) => open.port === port)?.url ?? null;
+    }
     async pause({ mode, signal, timeoutMs } = {}) {
         return this.#told(await this.#transport.json('POST', `${this.#path}/pause`, { json: mode === undefined ? {} : { mode }, signal, timeoutMs }));
     }
@@ -99,6 +107,9 @@ export class Conversation {
                 about: conversationSubject(this.id), json: optionId === null ? { outcome: 'cancelled' } : { optionId }, signal, timeoutMs,
             }),
         };
+    }
+    async decideEgress(requestId, decision, { signal, timeoutMs } = {}) {
+        await this.#transport.json('POST', `${this.#path}/egress/${encodeURIComponent(requestId)}`, { json: { decision }, signal, timeoutMs });
     }
     createToken({ signal, timeoutMs, ...form } = {}) {
         return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal, timeoutMs });
@@ -142,8 +153,7 @@ export class Conversation {
             return follower.events(inner);
         };
         const iteration = new Iteration(start, signal);
-        Object.defineProperty(iteration, 'after', { get: () => follower?.after ?? Number.parseInt(options.after ?? 0, 10), enumerable: true });
-        Object.defineProperty(iteration, 'cursor', { get: () => follower?.cursor ?? String(options.after ?? 0), enumerable: true });
+        Object.defineProperty(iteration, 'after', { get: () => follower?.cursor ?? String(options.after ?? 0), enumerable: true });
         return iteration;
     }
 

@@ -64,7 +64,9 @@ export type AtollEvent =
     | EventOf<'port_opened', { port: number; url: string | null }>
     | EventOf<'port_closed', { port: number }>
     | EventOf<'preview_changed', { url: string | null }>
-    | EventOf<'egress_denied', EgressTarget & { reason: string }>
+    | EventOf<'egress_denied', EgressTarget & { reason: string; route?: string }>
     | EventOf<'egress_closed', EgressTarget & { bytesUp: number; bytesDown: number; ms: number; route?: string }>
+    | EventOf<'egress_request', { id: string; host: string; port: number }>
+    | EventOf<'egress_resolved', { id: string; decision: 'once' | 'always' | 'deny' }>
     | EventOf<'files_changed', { changedFiles: string[]; toolCallId?: string }>
     | EventOf<'tool_progress', ToolWord & { status: 'running' | 'completed' | 'failed' }>;

@@ -66,7 +66,7 @@ export interface Files {
     /** The file is replaced as a whole, or stays as it was. Parents are made. */
     write(path: FilePath, data: FileData, options?: WriteOptions): Promise<FileEntry>;
     /** The entries of a directory, of the workspace by default. */
-    list(path?: FilePath, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
+    list(path?: FilePath, options?: { depth?: number; limit?: number; all?: boolean } & Cancellable): Iteration<FileEntry>;
     stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;
     /** With its parents. One that is there stays as it is. */
     mkdir(path: FilePath, options?: Cancellable): Promise<FileEntry>;
@@ -75,12 +75,19 @@ export interface Files {
     copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & ChangeOptions): Promise<FileEntry>;
     remove(path: FilePath, options?: { recursive?: boolean } & ChangeOptions): Promise<void>;
     /** The workspace, or the directory `path` in it, as tar. */
-    archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
+    archive(options?: { path?: FilePath; all?: boolean } & Cancellable): Promise<ReadableStream<Uint8Array>>;
     /** Unpacks a tar into the workspace, or into the directory `path` in it. */
     unpack(data: FileData, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
+    /** Copies the content of a folder of this machine (Node only) into the workspace, or into the directory `path` in it. Links stay links. */
+    uploadDir(local: string, options?: { path?: FilePath } & ChangeOptions): Promise<{ entries: number; bytes: number }>;
+    /**
+     * Copies the directory `path` of the workspace, all of it with `''`, into a folder of this machine (Node only), which is made; gives the number
+     * of files. Nothing is written outside of that folder, and links that lead out of it are left out.
+     */
+    downloadDir(path: FilePath, local: string, options?: Cancellable): Promise<number>;
     /**
      * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
      * connection that broke, and after a pause, comes a `rescan`.
      */
-    watch(options?: { path?: FilePath; recursive?: boolean } & Abortable): Iteration<FileEvent>;
+    watch(options?: { path?: FilePath; recursive?: boolean; all?: boolean } & Abortable): Iteration<FileEvent>;
 }

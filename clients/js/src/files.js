@@ -1,5 +1,6 @@
 // The files of a sandbox's workspace.
 import { AtollError, connectionFailed, isPassingStatus } from './errors.js';
+import { download, pack } from './folders.js';
 import { pages } from './pages.js';
 import { filesSubject } from './transport.js';
 import { Backoff, Iteration, throwIfAborted } from './waiting.js';
@@ -107,8 +108,8 @@ export class Files {
         const query = { mode: typeof mode === 'number' ? `0${mode.toString(8)}` : mode, inplace: inplace ? 1 : undefined };
         return this.#json('PUT', path, { headers, query, body: await bodyOf(data), signal, timeoutMs });
     }
-    list(path = '', { depth, limit, signal, timeoutMs } = {}) {
-        const query = { list: 1, depth, limit };
+    list(path = '', { depth, limit, all, signal, timeoutMs } = {}) {
+        const query = { list: 1, depth, limit, all: all ? 1 : undefined };
         return pages(this.#transport, `${this.#path}/files/${encodePath(path)}`, { query, items: 'entries', about: this.#about, signal, timeoutMs });
     }
     stat(path, { signal, timeoutMs } = {}) {
@@ -139,16 +140,23 @@ export class Files {
     async remove(path, { recursive = false, onProgress, signal, timeoutMs } = {}) {
         await this.#changeFile('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, onProgress, signal, timeoutMs });
     }
-    async archive({ path, signal, timeoutMs } = {}) {
-        return this.#transport.stream('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal, timeoutMs });
+    async archive({ path, all, signal, timeoutMs } = {}) {
+        const query = { path: queryPath(path), all: all ? 1 : undefined };
+        return this.#transport.stream('GET', `${this.#path}/archive`, { about: this.#about, query, signal, timeoutMs });
     }
     async unpack(data, { path, onProgress, signal, timeoutMs } = {}) {
         const headers = { 'Content-Type': 'application/x-tar' };
         return this.#change('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), onProgress, signal, timeoutMs });
     }
+    uploadDir(local, options = {}) {
+        return this.unpack(pack(local), options);
+    }
+    downloadDir(path, local, { signal, timeoutMs } = {}) {
+        return download(this, path ?? '', local, { signal, timeoutMs });
+    }
 
-    watch({ path, recursive, signal } = {}) {
-        const query = { path: queryPath(path), recursive: recursive === false ? 0 : undefined };
+    watch({ path, recursive, all, signal } = {}) {
+        const query = { path: queryPath(path), recursive: recursive === false ? 0 : undefined, all: all ? 1 : undefined };
         return new Iteration((inner) => this.#changes(query, inner), signal);
     }
 

@@ -1,13 +1,16 @@
+/// <reference lib="esnext.disposable" />
 // The types of the client. Calls throw AtollError, or the reason of a `signal` that is aborted. Integers of JSON beyond 2^53 - 1 are bigints, both ways.
-import type { AtollEvent, ExitClass, StatusReason, ToolWord } from './events.js';
+import type { AtollEvent, ExitClass, StatusReason } from './events.js';
 import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
 import type { Network } from './network.js';
 import type { Secrets } from './secrets.js';
+import type { ToolFormat, ToolList, Tools } from './tools.js';
 export type { AtollEvent, ExitClass, StatusReason };
 export type { EgressNetwork, Network, NetworkRoute } from './network.js';
 export * from './executions.js';
 export * from './secrets.js';
+export * from './tools.js';
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
     constructor(told: {
@@ -63,8 +66,8 @@ export type GetToken = (wanted: TokenRequest) => string | { token: string } | Pr
 export type WebSocketConstructor = new (url: string) => unknown;
 
 interface CommonOptions {
-    /** The address of the server: `https://atoll.example`. */
-    baseUrl: string | URL;
+    /** The address of the server: `https://atoll.example`. In Node ATOLL_URL of the environment by default. */
+    baseUrl?: string | URL;
     fetch?: typeof globalThis.fetch | undefined;
     /** Node 18 and 20 have none, and null is none: then event streams and POSTs do what a WebSocket does elsewhere. */
     WebSocket?: WebSocketConstructor | null | undefined;
@@ -94,13 +97,14 @@ export interface Retry {
 }
 /** A backend has an API key. A browser has tokens: one, or a callback that gets a new one when it is needed. */
 export type AtollOptions = CommonOptions & (
-    | { apiKey: string; token?: undefined; getToken?: undefined }
+    /** In Node ATOLL_API_KEY of the environment by default. */
+    | { apiKey?: string | undefined; token?: undefined; getToken?: undefined }
     | { apiKey?: undefined; token: string; getToken?: undefined }
     | { apiKey?: undefined; token?: undefined; getToken: GetToken }
 );
 
 export class Atoll {
-    constructor(options: AtollOptions);
+    constructor(options?: AtollOptions);
     readonly conversations: Conversations;
     readonly sandboxes: Sandboxes;
     /** Values that the server puts into requests of routes. */
@@ -250,7 +254,7 @@ export interface TurnTicket {
     after: number;
 }
 export interface FollowOptions extends Abortable {
-    /** The seq of the last event that is known, or a `cursor`, which says of which log it is; 0, from the beginning, by default. */
+    /** The seq of the last event that is known, or the `after` of a follow(), which says of which log it is, too; 0, from the beginning, by default. */
     after?: number | string;
     /** `sse` for clients with a key, `websocket` for those with tokens unless there is no WebSocket. */
     transport?: 'sse' | 'websocket';
@@ -292,6 +296,8 @@ export interface Conversation {
     refresh(options?: Cancellable): Promise<this>;
     update(changes: ConversationChanges, options?: Cancellable): Promise<this>;
     delete(options?: Cancellable): Promise<void>;
+    /** Deletes it: `await using conversation = await atoll.conversations.create()`. */
+    [Symbol.asyncDispose](): Promise<void>;
     /** Starts a turn. An `idempotencyKey` of one's own makes it safe to repeat the call, too. */
     send(content: MessageContent, options?: { idempotencyKey?: string; getToken?: GetToken } & Cancellable): Promise<TurnTicket>;
     /** Starts a turn and iterates over its events until `done`, each once, whatever happens to the connection. */
@@ -303,15 +309,25 @@ export interface Conversation {
     ask(content: MessageContent, options?: AskOptions): Promise<Answer>;
     /**
      * All events, each once and in order, until the conversation is removed; over connections that break, servers that restart
-     * and tokens that expire. `after` of the iterator is the seq of the last event that it returned, `cursor` that seq and the epoch
-     * of its log: what to keep for a later `after`.
+     * and tokens that expire. `after` of the iterator names the last event that it returned, and the epoch
+     * of its log: keep it, and give it as `after` next time.
      */
-    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number; readonly cursor: string };
+    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: string };
+    /**
+     * The address at which a browser sees a port, by default the first of those that are shown; null where it has none. Another one than
+     * the first has its address once something listens there. A private preview needs `url` of `createToken({ scope: 'preview' })`.
+     */
+    previewUrl(port?: number, options?: Cancellable): Promise<string | null>;
     interrupt(options?: Cancellable): Promise<this>;
     /** `answer` has an option of a `permission_request` of the open turn; null cancels it. */
     readonly permissions: { answer(permissionId: string, optionId: string | null, options?: Cancellable): Promise<null> };
     pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
     resume(options?: Cancellable): Promise<this>;
+    /**
+     * Decides on a host that a program inside asks for: `requestId` is `id` of the event `egress_request`. `always` adds the host and the port to
+     * `network.allow`. Needs a key. AtollError `not_found` where it waits no longer.
+     */
+    decideEgress(requestId: string, decision: 'once' | 'always' | 'deny', options?: Cancellable): Promise<void>;
     transcript(options?: { format?: 'markdown' | 'jsonl' } & Cancellable): Promise<string>;
     createToken(options?: NewToken & Cancellable): Promise<Token>;
 }
@@ -428,45 +444,6 @@ export interface Exec {
     stream(program: Program, options?: ExecOptions): Iteration<ExecFrame>;
 }
 
-type Described<Schema extends string> = { name: string; description: string } & Record<Schema, Record<string, unknown>>;
-interface ToolForms {
-    'json-schema': Described<'inputSchema'>;
-    openai: { type: 'function'; function: Described<'parameters'> };
-    anthropic: Described<'input_schema'>;
-    gemini: Described<'parameters'>;
-}
-export type ToolFormat = keyof ToolForms;
-export interface ToolList<Format extends ToolFormat = ToolFormat> {
-    format: Format;
-    /** The `tools` of a request to a model. */
-    tools: ToolForms[Format][];
-}
-export interface ToolResult {
-    success: boolean;
-    data?: any;
-    /** For the person in the chat. */
-    userFeedback: string;
-    previewRefreshNeeded: boolean;
-    /** For the model. */
-    technicalDetails?: { error?: string; errorCode?: string; [more: string]: unknown };
-    changedFiles?: string[];
-    warnings?: string[];
-    suggestions?: string[];
-    /** That of the call. */
-    context?: Record<string, unknown>;
-}
-export type ToolFrame =
-    | ({ type: 'tool_progress'; status: 'started' | 'running' } & ToolWord)
-    | { type: 'tool_result'; toolCallId: string | null; toolName: string; result: ToolResult };
-export interface Tools {
-    /** The tools of this sandbox: those that are switched off in it are left out. */
-    <Format extends ToolFormat = 'json-schema'>(format?: Format, options?: Cancellable): Promise<ToolList<Format>>;
-    /** Runs a tool in this sandbox. A tool that failed is a result with `success: false`, not an error. */
-    call(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Promise<ToolResult>;
-    /** The same, with its progress; the result is the last frame. Ending the iteration ends a search or a command. */
-    stream(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Abortable): Iteration<ToolFrame>;
-}
-
 export interface Sandbox {
     readonly id: string;
     info: SandboxInfo | null;
@@ -482,6 +459,8 @@ export interface Sandbox {
     /** Of one without a conversation; that of a conversation is changed by `conversation.update()`. */
     update(changes: SandboxChanges, options?: Cancellable): Promise<this>;
     delete(options?: Cancellable): Promise<void>;
+    /** Deletes it: `await using sandbox = await atoll.sandboxes.create()`. That of a conversation is deleted with its conversation alone. */
+    [Symbol.asyncDispose](): Promise<void>;
     metrics(options?: Cancellable): Promise<SandboxMetrics>;
     /** The end of what the sandbox wrote, and the server's notes of its life. */
     logs(options?: { after?: number; stream?: 'output' | 'system' } & Cancellable): Promise<SandboxLog>;

@@ -8,6 +8,8 @@ export interface EgressNetwork {
     allow?: string[];
     /** Served inside as plain HTTP at 127.0.0.1:3129/NAME/… */
     routes?: NetworkRoute[];
+    /** A host that is not listed waits for a person: the event `egress_request`, `conversation.decideEgress()`. Not in a sandbox without a conversation. */
+    ask?: boolean;
 }
 export interface NetworkRoute {
     name: string;

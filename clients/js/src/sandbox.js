@@ -7,7 +7,7 @@ import { pages } from './pages.js';
 import { Processes } from './processes.js';
 import { openTerminal } from './terminal.js';
 import { callMs } from './transport.js';
-import { Iteration } from './waiting.js';
+import { asyncDispose, deleteAtEnd, Iteration } from './waiting.js';
 
 const ROUTE = '/v1/sandboxes';
 
@@ -76,6 +76,9 @@ export class Sandbox {
     }
     async delete({ signal, timeoutMs } = {}) {
         await this.#transport.json('DELETE', this.#path, { signal, timeoutMs });
+    }
+    [asyncDispose]() {
+        return deleteAtEnd(this);
     }
     metrics({ signal, timeoutMs } = {}) {
         return this.#transport.json('GET', `${this.#path}/metrics`, { signal, timeoutMs });

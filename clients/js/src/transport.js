@@ -60,7 +60,10 @@ export class Transport {
     constructor({
         baseUrl, apiKey, token, getToken, fetch = globalThis.fetch, WebSocket = globalThis.WebSocket, retries = 2, silenceMs = SILENCE_MS, timeoutMs, onRetry,
     }) {
-        if (typeof baseUrl !== 'string' && !(baseUrl instanceof URL)) throw new TypeError('baseUrl is missing: the address of the server');
+        const environment = globalThis.process?.env ?? {};
+        baseUrl ??= environment.ATOLL_URL;
+        if (token === undefined && getToken === undefined) apiKey ??= environment.ATOLL_API_KEY;
+        if (typeof baseUrl !== 'string' && !(baseUrl instanceof URL)) throw new TypeError('baseUrl is missing: the address of the server, also as ATOLL_URL of the environment');
         if (typeof fetch !== 'function') throw new TypeError('there is no fetch here: give one as the option fetch (Node 18 and later have one)');
         this.baseUrl = String(baseUrl).replace(/\/+$/, '');
         // A browser's fetch insists on being called without another `this`.

@@ -83,6 +83,16 @@ export class Deadline {
     }
 }
 
+/** The method that ends `await using`: a symbol that older engines lack, and that compilers then name so. */
+export const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+
+/** Deletes what `await using` held; what is gone already is no error. */
+export async function deleteAtEnd(owned) {
+    await owned.delete().catch((error) => {
+        if (error?.code !== 'not_found') throw error;
+    });
+}
+
 const FIRST_MS = 500;
 const MOST_MS = 10_000;
 const STEADY_MS = 10_000;

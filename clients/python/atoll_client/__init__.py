@@ -4,11 +4,12 @@ from .async_client import AsyncAtoll
 from .conversations import AsyncConversation
 from .core import VERSION as __version__
 from .core import Stream
+from .encoding import Record
 from .errors import AtollConnectionError, AtollError
 from .executions import AsyncExecution, ExecutionCall, ExecutionResult, ToolDeclarations
 from .following import EventStream
 from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, NetworkObject, NetworkRoute, NetworkSettings, ProcessFrame
-from .models import ProcessOutput, Token, ToolResult, Turn
+from .models import ProcessInfo, ProcessOutput, SandboxInfo, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
 from .retry import StreamStatus
 from .sandboxes import AsyncSandbox
@@ -44,8 +45,11 @@ __all__ = [
     "NetworkRoute",
     "NetworkSettings",
     "ProcessFrame",
+    "ProcessInfo",
     "ProcessOutput",
+    "Record",
     "Sandbox",
+    "SandboxInfo",
     "Stream",
     "StreamStatus",
     "SyncEventStream",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from typing import Any, Callable, Dict, Optional
 
@@ -17,7 +18,7 @@ from .transport import Network
 
 def make_core(
     network: Network,
-    base_url: str,
+    base_url: Optional[str],
     api_key: Optional[str],
     token: Optional[str],
     renew: Optional[Callable[[], Any]],
@@ -25,15 +26,20 @@ def make_core(
     retries: int,
     on_retry: Optional[OnRetry],
 ) -> Core:
+    base_url = base_url or os.environ.get("ATOLL_URL")
+    if not base_url:
+        raise ValueError("which server? Give base_url, or set ATOLL_URL")
+    if api_key is None and token is None and renew is None:
+        api_key = os.environ.get("ATOLL_API_KEY") or None
     return Core(parse_address(base_url), Credentials(api_key, token, renew), network, timeout, retries, on_retry)
 
 
 class AsyncAtoll(AsyncExecutes):
     """A server. One event loop at a time, or several, may use it: each connection stays with the loop that opened it.
 
-    `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
-    sandbox; `renew_token()`, which may be a coroutine function, returns a new token when one has expired, and the first
-    one where none is given. `timeout` is in seconds of silence; each call takes one of its own, too, and those
+    `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`; without it ATOLL_URL of the environment. Give `api_key`, or the `token`
+    of a conversation or sandbox; without both ATOLL_API_KEY is taken. `renew_token()`, which may be a coroutine function, returns a
+    new token when one has expired, and the first one where none is given. `timeout` is in seconds of silence; each call takes one of its own, too, and those
     that may take the server's 15 minutes have 16 by default. `retries` bounds how often a request is tried again, which
     happens only where it cannot take effect twice. `on_retry(error, seconds)` is told before each wait for another try, of
     streams, too; the logger `atoll_client` tells the same.
@@ -41,7 +47,7 @@ class AsyncAtoll(AsyncExecutes):
 
     def __init__(
         self,
-        base_url: str,
+        base_url: Optional[str] = None,
         api_key: Optional[str] = None,
         token: Optional[str] = None,
         renew_token: Optional[Callable[[], Any]] = None,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 
-from .core import Core, Request, Stream
-from .encoding import given, new_idempotency_key, segment
+from .core import AsyncOwned, Core, Request, Stream
+from .encoding import camel, given, new_idempotency_key, segment
 from .following import EventStream, OneTurn, follow_events
 from .models import Answer, Content, ConversationInfo, Event, Gathering, NetworkSettings, Token, Turn
 from .retry import Follower, StreamStatus
@@ -48,8 +48,8 @@ class AsyncPermissions:
         await self._core.call("POST", route(self._id, "permissions", segment(permission_id)), json=body, timeout=timeout)
 
 
-class AsyncConversation:
-    """One conversation. `info` is what the server said last; `await refresh()` asks again.
+class AsyncConversation(AsyncOwned):
+    """One conversation. `info` is what the server said last; `await refresh()` asks again. `async with` deletes it at the end.
 
     A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.
@@ -58,7 +58,10 @@ class AsyncConversation:
     def __init__(self, core: Core, conversation_id: str, info: Optional[ConversationInfo] = None) -> None:
         self._core = core
         self.id = conversation_id
-        self.info: ConversationInfo = info or {}
+        self.info = info or ConversationInfo()
+
+    def __repr__(self) -> str:
+        return f"<conversation {self.id}: {self.info.get('status', 'not asked for')}>"
 
     @property
     def permissions(self) -> AsyncPermissions:
@@ -73,6 +76,15 @@ class AsyncConversation:
         if "sandboxId" not in self.info:
             await self.refresh(timeout=timeout)
         return AsyncSandbox(self._core, self.info["sandboxId"])
+
+    async def preview_url(self, port: Optional[int] = None, timeout: Optional[float] = None) -> Optional[str]:
+        """The address at which a browser sees a port, by default the first of those that are shown; None where it has none. Another one than the
+        first has its address once something listens there. A private preview needs `create_token("preview").url`.
+        """
+        info = await self.refresh(timeout=timeout)
+        if port is None or port in info.preview.ports[:1]:
+            return info.sandbox_public_url
+        return next((each.url for each in info.open_ports if each.port == port), None)
 
     async def send(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Turn:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
@@ -93,7 +105,7 @@ class AsyncConversation:
         on_gap: Optional[Callable[[int, int], Any]] = None,
         on_status: Optional[Callable[[StreamStatus], Any]] = None,
     ) -> EventStream:
-        """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
+        """Every event after `after`, each once, until the conversation is over. `after` is that of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
         skipped in silence.
 
@@ -124,7 +136,7 @@ class AsyncConversation:
         async with stream as events:
             async for event in events:
                 gathering.take(event)
-        return gathering.answer(stream.cursor)
+        return gathering.answer(stream.after)
 
     async def _events(self, after: Union[int, str], limit: Optional[int], timeout: Optional[float]) -> AsyncGenerator[Event, None]:
         while True:
@@ -144,6 +156,11 @@ class AsyncConversation:
         """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
         return await self._post("interrupt", timeout=timeout)
 
+    async def decide_egress(self, request_id: str, decision: str, timeout: Optional[float] = None) -> None:
+        """Decides on a host that a program inside asks for: `request_id` is `data["id"]` of the event `egress_request`, `decision` is `once`,
+        `always` (which adds the host and the port to `network.allow`) or `deny`. Needs a key. AtollError `not_found` where it waits no longer."""
+        await self._core.call("POST", route(self.id, "egress", segment(request_id)), json={"decision": decision}, timeout=timeout)
+
     async def pause(self, mode: Optional[str] = None, timeout: Optional[float] = None) -> "AsyncConversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
         return await self._post("pause", None if mode is None else {"mode": mode}, timeout=timeout)
@@ -152,8 +169,8 @@ class AsyncConversation:
         return await self._post("resume", timeout=timeout)
 
     async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> "AsyncConversation":
-        """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch, `network` is set as a whole."""
-        self.info = await self._core.call("PATCH", route(self.id), json=changes, timeout=timeout)
+        """Changes `title` (None removes it), `limits`, `idle_seconds`, `ttl_seconds`, `preview`, `tools`, `metadata` (a merge patch) and `network` (as a whole)."""
+        self.info = await self._core.call("PATCH", route(self.id), json={camel(name): value for name, value in changes.items()}, timeout=timeout)
         return self
 
     async def delete(self, timeout: Optional[float] = None) -> None:
@@ -190,13 +207,13 @@ class AsyncConversations:
         timeout: Optional[float] = None,
         **more: Any,
     ) -> AsyncConversation:
-        """A conversation whose sandbox is ready. `more` are members of the request by their names in the API."""
+        """A conversation whose sandbox is ready. `more` are other members of the request, as `preview`."""
         body = given(
             agent=agent, title=title, user_id=user_id, metadata=metadata, env=env, limits=limits, network=network,
             idle_seconds=idle_seconds, ttl_seconds=ttl_seconds,
         )
         key = idempotency_key or new_idempotency_key()
-        info = await self._core.call("POST", ROUTE, json={**body, **more}, idempotency_key=key, timeout=timeout)
+        info = await self._core.call("POST", ROUTE, json={**body, **given(**more)}, idempotency_key=key, timeout=timeout)
         return AsyncConversation(self._core, info["id"], info)
 
     async def get(self, conversation_id: str, timeout: Optional[float] = None) -> AsyncConversation:
@@ -215,8 +232,8 @@ class AsyncConversations:
         timeout: Optional[float] = None,
         **more: Any,
     ) -> Stream[AsyncConversation]:
-        """All that fit, over all pages; `limit` is of a page. `more`: `createdAfter` and the like, as in the API."""
-        query = {**given(status=status, user_id=user_id, sandbox_id=sandbox_id, agent=agent, order=order, limit=limit), **more}
+        """All that fit, over all pages; `limit` is of a page. `more`: `created_after` and the like."""
+        query = given(status=status, user_id=user_id, sandbox_id=sandbox_id, agent=agent, order=order, limit=limit, **more)
         for name, value in (metadata or {}).items():
             query[f"metadata.{name}"] = ("true" if value else "false") if isinstance(value, bool) else value
         return Stream(self._core, self._list(query, timeout=timeout))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import os
 import threading
@@ -21,6 +20,7 @@ from .transport import Connection, Network
 
 T = TypeVar("T")
 G = TypeVar("G")
+O = TypeVar("O")
 
 LOG = logging.getLogger("atoll_client")
 VERSION = "0.1.0"
@@ -72,6 +72,23 @@ class aclosing(Generic[G]):
 
     async def __aexit__(self, *_: object) -> None:
         await self._generator.aclose()  # type: ignore[attr-defined]
+
+
+class AsyncOwned:
+    """`async with` deletes it at the end. One that is gone by then is no error, and an error of the block is not replaced by one of the deletion."""
+
+    async def delete(self, timeout: Optional[float] = None) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self: O) -> O:
+        return self
+
+    async def __aexit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        try:
+            await self.delete()
+        except AtollError as failure:
+            if error is None and failure.code != "not_found":
+                raise
 
 
 @dataclass
@@ -396,7 +413,7 @@ class Core:
         response = await self.open(Request(method, path, query or {}, **more))
         text = await response.read_all()
         try:
-            return json.loads(text) if text else None
+            return encoding.from_json(text) if text else None
         except ValueError:
             raise protocol_error("the answer is not JSON") from None
 

@@ -6,7 +6,7 @@ import json
 import os
 import uuid
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 from urllib.parse import quote, quote_from_bytes, urlencode, urlsplit
 
 WORKSPACE = "/workspace"
@@ -53,12 +53,38 @@ def to_json(value: Any) -> bytes:
 
 def given(**members: Any) -> "dict[str, Any]":
     """The members that are not None. Names in snake_case become the camelCase of the API."""
-    return {_camel(name): value for name, value in members.items() if value is not None}
+    return {camel(name): value for name, value in members.items() if value is not None}
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """The API's name of a member; one that is the API's already stays."""
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
+
+
+class Record(Dict[str, Any]):
+    """An object of the API: its members by their names there (`info["statusReason"]`), and as attributes in snake_case (`info.status_reason`)."""
+
+    def __getattr__(self, name: str) -> Any:
+        for member in (name, camel(name)):
+            if member in self and not name.startswith("_"):
+                return self[member]
+        raise AttributeError(f"there is no {name!r} among {sorted(self)}")
+
+
+def from_json(text: "str | bytes | bytearray") -> Any:
+    """Objects in it are Records. Raises ValueError."""
+    return json.loads(text, object_hook=Record)
+
+
+def program_of(command: "str | Sequence[str] | None", argv: Optional[Sequence[str]]) -> Dict[str, Any]:
+    """The members of a body for a program: text is run by bash, a list is a program with its arguments. Raises ValueError unless exactly one is given."""
+    if (command is None) == (argv is None):
+        raise ValueError("give exactly one of command and argv")
+    if isinstance(command, str):
+        return {"command": command}
+    parts: List[str] = list(argv if command is None else command)
+    return {"argv": parts}
 
 
 def new_idempotency_key() -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
 
 from .core import SILENCE_S, Core, Request, Stream, aclosing, frames_of
-from .encoding import given, segment, to_json
+from .encoding import Record, given, segment, to_json
 from .errors import AtollConnectionError, AtollError, protocol_error
 from .following import EventStream, Part, follow_events
 from .models import Event, Token, closed_error
@@ -70,20 +70,20 @@ class Executor(TypedDict, total=False):
     weaknesses: List[str]
 
 
-class ExecutionInfo(TypedDict, total=False):
+class ExecutionInfo(Record):
     """An execution as the server describes it. `outcome` is None while it has not ended."""
 
-    executionId: str
-    userId: Optional[str]
+    execution_id: str
+    user_id: Optional[str]
     status: str
     executor: str
     language: str
     detached: bool
-    createdAt: str
-    endedAt: Optional[str]
-    lastSeq: int
-    openCalls: List[Dict[str, str]]
-    outcome: Optional[Dict[str, Any]]
+    created_at: str
+    ended_at: Optional[str]
+    last_seq: int
+    open_calls: List[Record]
+    outcome: Optional[Record]
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class AsyncExecution:
     def __init__(self, core: Core, execution_id: str, info: Optional[ExecutionInfo] = None) -> None:
         self._core = core
         self.id = execution_id
-        self.info: ExecutionInfo = info or {}
+        self.info = info or ExecutionInfo()
         self._route = f"{ROUTE}/{segment(execution_id)}"
 
     async def refresh(self, timeout: Optional[float] = None) -> ExecutionInfo:

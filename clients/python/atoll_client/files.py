@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Callable, Dict, Optional
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Response, Stream, aclosing, frames_of, pieces_of, prepare
 from .encoding import FilePath, encode_path, given, path_data, segment, target_members
 from .errors import AtollConnectionError, AtollError
+from .folders import extract, pack
 from .models import FileEntry, closed_error
 from .retry import Follower, Step
 
@@ -94,10 +97,16 @@ class AsyncFiles:
         return FileEntry.parse(await self._core.call("GET", self._path(path), {"stat": 1}, timeout=timeout))
 
     def list(
-        self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None, timeout: Optional[float] = None
+        self,
+        path: FilePath = "",
+        depth: Optional[int] = None,
+        limit: Optional[int] = None,
+        timeout: Optional[float] = None,
+        all: bool = False,
     ) -> Stream[FileEntry]:
-        """What is in a directory, over all pages; `depth` goes below, `limit` is of a page."""
-        return Stream(self._core, self._list(path, {"list": 1, "depth": depth, "limit": limit}, timeout=timeout))
+        """What is in a directory, over all pages; `depth` goes below, `limit` is of a page. `all`: also caches and histories at the top."""
+        query = {"list": 1, "depth": depth, "limit": limit, "all": 1 if all else None}
+        return Stream(self._core, self._list(path, query, timeout=timeout))
 
     async def _list(self, path: FilePath, query: Dict[str, Any], timeout: Optional[float]) -> AsyncGenerator[FileEntry, None]:
         async for entry in self._core.pages(self._path(path), query, "entries", timeout):
@@ -157,9 +166,12 @@ class AsyncFiles:
         seconds = self._core.long(timeout) if recursive else timeout
         await self._ask("DELETE", self._path(path), {"recursive": True if recursive else None}, on_progress, timeout=seconds)
 
-    async def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
+    async def archive(
+        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False
+    ) -> int:
         """Writes the workspace, or the directory `path` in it, as a tar archive to a file object; how many bytes."""
-        response = await self._core.open(Request("GET", f"{self._route}/archive", _folder(path), headers=dict(BYTES), timeout=timeout))
+        query = {**_folder(path), "all": 1 if all else None}
+        response = await self._core.open(Request("GET", f"{self._route}/archive", query, headers=dict(BYTES), timeout=timeout))
         return await self._save(pieces_of(response), to)
 
     async def unpack(
@@ -175,14 +187,34 @@ class AsyncFiles:
         request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
         return await self._ask("PUT", f"{self._route}/archive", _folder(path), on_progress, **request)
 
-    def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> Stream[Dict[str, Any]]:
+    async def upload_dir(
+        self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None
+    ) -> Dict[str, int]:
+        """Copies the content of a folder of this machine into the workspace, or the directory `path` in it; how many `entries` and `bytes`. Links stay links."""
+        with tempfile.TemporaryFile() as archive:
+            await self._core.network.run_blocking(pack, os.fspath(local), archive)
+            return await self.unpack(archive, path, timeout=timeout)
+
+    async def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
+        """Copies the directory `path` of the workspace, all of it with None, into a folder of this machine, which is made; how many files. Nothing is
+        written outside of that folder, and links that lead out of it are left out.
+        """
+        with tempfile.TemporaryFile() as archive:
+            await self.archive(archive, path, timeout=timeout)
+            archive.seek(0)
+            return await self._core.network.run_blocking(extract, archive, os.fspath(local))
+
+    def watch(
+        self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None, all: bool = False
+    ) -> Stream[Dict[str, Any]]:
         """Changes of files, as they happen, in the workspace or below the directory `path`, until the sandbox is gone:
         `{"type": "changes", "changes": [{"change", "path", "href", "to"?, "toHref"?, "directory"}]}`. It starts no sandbox and keeps
         none running. `urllib.parse.unquote_to_bytes(change["href"])` is the path of the file, whatever bytes its name has.
         `started` comes first. After a connection that broke, and after `paused`, comes `rescan`, as where changes were lost:
         look at what you know again.
         """
-        return Stream(self._core, self._watch({**_folder(path), "recursive": None if recursive else False}, timeout=timeout))
+        query = {**_folder(path), "recursive": None if recursive else False, "all": 1 if all else None}
+        return Stream(self._core, self._watch(query, timeout=timeout))
 
     async def _watch(self, query: Dict[str, Any], timeout: Optional[float] = None) -> AsyncGenerator[Dict[str, Any], None]:
         follower = Follower(0, self._core.credentials.can_renew)

@@ -88,6 +88,6 @@ class EventStream(Stream[Event]):
         self._follower = follower
 
     @property
-    def cursor(self) -> str:
+    def after(self) -> str:
         """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
         return self._follower.cursor

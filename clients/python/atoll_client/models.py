@@ -1,4 +1,4 @@
-"""What the API says, as values. Members that a server adds later stay readable: in `data`, `raw` or the dictionary itself."""
+"""The answers of the API as values. Members that a server adds later stay readable: in `data`, `raw` or the Record itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Literal, Optional, TypedDict, Union
 from urllib.parse import unquote_to_bytes
 
-from .encoding import encode_path
+from .encoding import Record, encode_path
 from .errors import AtollError, protocol_error, text_or_none
 
 Content = Union[str, List[Dict[str, str]]]
@@ -33,8 +33,8 @@ class Event:
         return cls(seq, str(frame.get("type")), str(frame.get("at")), frame.get("turn"), data, epoch)
 
     @property
-    def cursor(self) -> str:
-        """What `after` takes to go on behind this event."""
+    def after(self) -> str:
+        """The `after` of a call that goes on behind this event."""
         return f"{self.seq}-{self.epoch}" if self.epoch else str(self.seq)
 
     @property
@@ -62,7 +62,7 @@ class Answer:
     outcome: Optional[str]
     exit_code: Optional[int]
     errors: List[Dict[str, Any]]
-    cursor: str  # what `after` takes to go on behind it
+    after: str  # that of a call that goes on behind it
 
 
 class Gathering:
@@ -82,11 +82,11 @@ class Gathering:
         elif event.type == "turn_complete":
             self._ending = event.data
 
-    def answer(self, cursor: str) -> Answer:
+    def answer(self, after: str) -> Answer:
         outcome = self._ending.get("result")
         if outcome is None and self._errors:
             outcome = self._errors[-1].get("code")
-        return Answer(self._turn, "".join(self._text), text_or_none(outcome), self._ending.get("exitCode"), self._errors, cursor)
+        return Answer(self._turn, "".join(self._text), text_or_none(outcome), self._ending.get("exitCode"), self._errors, after)
 
 
 @dataclass(frozen=True)
@@ -110,45 +110,80 @@ class NetworkRoute(TypedDict, total=False):
 
 
 class NetworkObject(TypedDict, total=False):
-    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`."""
+    """With the mode `egress`, `allow` has what programs inside reach: HOST, HOST:PORT, HOST:PORT/tcp, `*.HOST` or `@GROUP`.
+    With `ask` a host that is not listed waits for `conversation.decide_egress()`, after the event `egress_request`."""
 
     mode: Literal["none", "host", "egress"]
     allow: List[str]
     routes: List[NetworkRoute]
+    ask: bool
 
 
 NetworkSettings = Union[Literal["none", "host"], NetworkObject]
 
 
-class ConversationInfo(TypedDict, total=False):
+class ConversationInfo(Record):
     """A conversation as the server describes it; /openapi.json says what each member means."""
 
     id: str
     title: Optional[str]
     agent: str
     status: str
-    statusReason: Optional[str]
-    userId: Optional[str]
-    sandboxId: str
+    status_reason: Optional[str]
+    user_id: Optional[str]
+    sandbox_id: str
     generation: int
-    sandboxStatus: str
-    sandboxCreatedAt: Optional[str]
-    sandboxPublicUrl: Optional[str]
-    openPorts: List[Dict[str, Any]]
-    openTurn: Optional[Dict[str, Any]]
-    limits: Dict[str, int]
+    sandbox_status: str
+    sandbox_created_at: Optional[str]
+    sandbox_public_url: Optional[str]
+    open_ports: List[Record]
+    open_turn: Optional[Record]
+    limits: Record
     network: NetworkSettings
-    preview: Dict[str, Any]
-    tools: Dict[str, Any]
+    preview: Record
+    tools: Record
     metadata: Dict[str, Any]
-    idleSeconds: int
-    ttlSeconds: int
-    createdAt: str
-    lastActiveAt: str
-    logEpoch: str
-    firstSeq: int
-    lastSeq: int
+    idle_seconds: int
+    ttl_seconds: int
+    created_at: str
+    last_active_at: str
+    log_epoch: str
+    first_seq: int
+    last_seq: int
     enforcement: Dict[str, str]
+
+
+class SandboxInfo(Record):
+    """A sandbox as the server describes it."""
+
+    id: str
+    conversation_id: Optional[str]
+    user_id: Optional[str]
+    generation: int
+    status: str
+    sandbox_public_url: Optional[str]
+    open_ports: List[Record]
+    limits: Record
+    network: NetworkSettings
+    preview: Record
+    tools: Optional[Record]
+    metadata: Dict[str, Any]
+    ttl_seconds: int
+    created_at: str
+    enforcement: Dict[str, str]
+
+
+class ProcessInfo(Record):
+    """A process as the server describes it. `exit_code`, `signal` and `timed_out` are there once it has ended."""
+
+    process_id: str
+    pid: Optional[int]
+    tag: Optional[str]
+    restart: str
+    status: str
+    started_at: Optional[str]
+    first_byte: int
+    end_byte: int
 
 
 def _output(answer: Dict[str, Any], name: str, coded_name: str) -> bytes:
@@ -259,7 +294,7 @@ class ProcessFrame:
 
     type: str
     data: bytes = b""
-    info: Dict[str, Any] = field(default_factory=dict)
+    info: Record = field(default_factory=Record)
 
     @property
     def text(self) -> str:
@@ -288,7 +323,7 @@ class ProcessOutput(_Texts):
     dropped: int
     stdout_bytes: bytes
     stderr_bytes: bytes
-    exit: Optional[Dict[str, Any]] = None
+    exit: Optional[Record] = None
 
     @classmethod
     def parse(cls, page: Dict[str, Any]) -> "ProcessOutput":
@@ -302,15 +337,15 @@ class ProcessOutput(_Texts):
         )
 
 
-class ToolResult(TypedDict, total=False):
-    """What a tool answers, whether it succeeded or not. `technicalDetails` is for the model, `userFeedback` for the person."""
+class ToolResult(Record):
+    """What a tool answers, whether it succeeded or not. `technical_details` is for the model, `user_feedback` for the person."""
 
     success: bool
     data: Any
-    userFeedback: str
-    previewRefreshNeeded: bool
-    technicalDetails: Dict[str, Any]
-    changedFiles: List[str]
+    user_feedback: str
+    preview_refresh_needed: bool
+    technical_details: Record
+    changed_files: List[str]
     warnings: List[Any]
     suggestions: List[Any]
 

@@ -6,9 +6,9 @@ from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Stream, aclosing, frames_of, prepare
-from .encoding import given, segment
+from .encoding import Record, given, program_of, segment
 from .errors import AtollConnectionError, AtollError
-from .models import ProcessFrame, ProcessOutput, closed_error
+from .models import ProcessFrame, ProcessInfo, ProcessOutput, closed_error
 from .retry import Backoff, Follower, Step
 from .websocket import WebSocket, WebSocketClosed
 
@@ -25,15 +25,15 @@ class AsyncAttachment:
     """A process as its output comes, and its input.
 
     Iterating gives every ProcessFrame up to `exit`. A connection that breaks is opened again at the same byte; while there
-    is none, input is refused with an AtollConnectionError. `offset` counts the bytes of output that have come or were dropped.
+    is none, input is refused with an AtollConnectionError. `after` counts the bytes of output that have come or were dropped: the `after` of another attachment.
     """
 
     def __init__(self, core: Core, path: str, after: int, timeout: Optional[float] = None) -> None:
         self.core = self._core = core
         self._timeout = timeout
         self._path = path
-        self.offset = after
-        self.exit: Optional[Dict[str, Any]] = None
+        self.after = after
+        self.exit: Optional[Record] = None
         self._socket: Optional[WebSocket] = None
         self._is_closed = False
         self._frames = self._all_frames()
@@ -45,7 +45,7 @@ class AsyncAttachment:
     async def _open(self) -> WebSocket:
         for may_renew in (self._core.credentials.can_renew, False):
             try:
-                return await WebSocket.open(self._core, self._path, {"after": self.offset}, self._timeout)
+                return await WebSocket.open(self._core, self._path, {"after": self.after}, self._timeout)
             except AtollError as error:
                 if error.is_final or error.code != "token_expired" or not may_renew:
                     raise
@@ -99,7 +99,7 @@ class AsyncAttachment:
             frame = ProcessFrame("stdout" if message[0] == STDOUT else "stderr", message[1:])
         else:
             return None
-        self.offset = frame.end(self.offset)
+        self.after = frame.end(self.after)
         if frame.type == "exit":
             self.exit = frame.info
         return frame
@@ -157,7 +157,7 @@ class AsyncProcesses:
 
     async def start(
         self,
-        command: Optional[str] = None,
+        command: "str | Sequence[str] | None" = None,
         argv: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
@@ -167,22 +167,22 @@ class AsyncProcesses:
         stdin: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         timeout: Optional[float] = None,
-    ) -> Dict[str, Any]:
-        """Starts a process that lives on unattended; the answer has `processId`. `pty` is `{"cols": …, "rows": …}`. Without one
+    ) -> ProcessInfo:
+        """Starts a process that lives on unattended; the answer has `process_id`. `pty` is `{"cols": …, "rows": …}`. Without one
         `stdin` is `pipe`, which stays open, or `null`.
 
         `restart="generation"` starts it again, as another process, in each generation of the conversation's sandbox, until it
         gets SIGTERM or SIGKILL here.
         """
-        body = given(command=command, argv=None if argv is None else list(argv), cwd=cwd, env=env, pty=pty, tag=tag, restart=restart)
-        body.update(given(stdin=stdin, timeout_ms=timeout_ms))
+        more = given(cwd=cwd, env=env, pty=pty, tag=tag, restart=restart, stdin=stdin, timeout_ms=timeout_ms)
+        body = {**program_of(command, argv), **more}
         return await self._core.call("POST", self._route, json=body, timeout=timeout)
 
-    async def list(self, tag: Optional[str] = None, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
+    async def list(self, tag: Optional[str] = None, timeout: Optional[float] = None) -> List[ProcessInfo]:
         """All of them, or those with a tag."""
-        return [process async for process in self._core.pages(self._route, {"tag": tag}, "processes", timeout)]
+        return [process async for process in self._core.pages(self._route, {"tag": tag}, "processes", timeout)]  # type: ignore[misc]
 
-    async def get(self, process_id: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+    async def get(self, process_id: str, timeout: Optional[float] = None) -> ProcessInfo:
         return await self._core.call("GET", self._one(process_id), timeout=timeout)
 
     async def signal(self, process_id: str, signal: str, timeout: Optional[float] = None) -> Any:
@@ -246,7 +246,7 @@ class AsyncTerminal(AsyncAttachment):
     process_id: str
 
     @classmethod
-    async def start(cls, core: Core, processes: AsyncProcesses, process: Dict[str, Any], timeout: Optional[float] = None) -> "AsyncTerminal":
+    async def start(cls, core: Core, processes: AsyncProcesses, process: ProcessInfo, timeout: Optional[float] = None) -> "AsyncTerminal":
         terminal = cls(core, processes._one(process["processId"], "ws"), 0, timeout)
         terminal.process_id = process["processId"]
         await terminal.connect()

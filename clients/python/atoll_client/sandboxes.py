@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 
-from .core import Core, Request, Stream, aclosing, frames_of
-from .encoding import given, segment
+from .core import AsyncOwned, Core, Request, Stream, aclosing, frames_of
+from .encoding import Record, camel, given, program_of, segment
 from .errors import AtollConnectionError
 from .executions import AsyncExecutes
 from .files import AsyncFiles
-from .models import ExecOutput, ExecResult, NetworkSettings, Token, ToolFormat, ToolResult, closed_error
+from .models import ExecOutput, ExecResult, NetworkSettings, SandboxInfo, Token, ToolFormat, ToolResult, closed_error
 from .processes import AsyncProcesses, AsyncTerminal
 
 ROUTE = "/v1/sandboxes"
@@ -20,7 +20,7 @@ EXEC_MARGIN_S = 60.0
 
 
 def exec_body(
-    command: Optional[str],
+    command: "str | Sequence[str] | None",
     argv: Optional[Sequence[str]],
     cwd: Optional[str],
     env: Optional[Dict[str, str]],
@@ -28,9 +28,7 @@ def exec_body(
     timeout_ms: Optional[int],
     max_output_bytes: Optional[int],
 ) -> Dict[str, Any]:
-    if (command is None) == (argv is None):
-        raise ValueError("give exactly one of command and argv")
-    body = given(command=command, argv=None if argv is None else list(argv), cwd=cwd, env=env)
+    body = {**program_of(command, argv), **given(cwd=cwd, env=env)}
     body.update(given(timeout_ms=timeout_ms, max_output_bytes=max_output_bytes))
     if isinstance(stdin, bytes):
         body["stdinBase64"] = base64.b64encode(stdin).decode()
@@ -79,7 +77,9 @@ class AsyncTools:
         raise AtollConnectionError("connection_lost", "the stream ended before the result")
 
 
-class AsyncSandbox(AsyncExecutes):
+class AsyncSandbox(AsyncExecutes, AsyncOwned):
+    """A sandbox. `async with` deletes it at the end; that of a conversation is deleted with its conversation alone."""
+
     def __init__(self, core: Core, sandbox_id: str) -> None:
         self.id = sandbox_id
         self._route = f"{ROUTE}/{segment(sandbox_id)}"
@@ -88,9 +88,12 @@ class AsyncSandbox(AsyncExecutes):
         self.processes = AsyncProcesses(core, sandbox_id)
         self.tools = AsyncTools(core, sandbox_id)
 
+    def __repr__(self) -> str:
+        return f"<sandbox {self.id}>"
+
     async def exec(
         self,
-        command: Optional[str] = None,
+        command: "str | Sequence[str] | None" = None,
         argv: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
@@ -99,7 +102,7 @@ class AsyncSandbox(AsyncExecutes):
         max_output_bytes: Optional[int] = None,
         timeout: Optional[float] = None,
     ) -> ExecResult:
-        """Runs `command` by bash, or the program `argv`, to its end. Never run twice: a connection that breaks is an error.
+        """Runs a text by bash, a list as a program with its arguments (`argv` is the same), to its end. Never run twice: a connection that breaks is an error.
 
         Nothing comes before the end, so a proxy that ends silent connections (nginx after 60 s) ends the program: take
         exec_stream() for longer ones.
@@ -110,7 +113,7 @@ class AsyncSandbox(AsyncExecutes):
 
     def exec_stream(
         self,
-        command: Optional[str] = None,
+        command: "str | Sequence[str] | None" = None,
         argv: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
@@ -150,17 +153,17 @@ class AsyncSandbox(AsyncExecutes):
         process = await self.processes.start(argv=program, cwd=cwd, env=env, pty={"cols": cols, "rows": rows}, tag=tag, timeout=timeout)
         return await AsyncTerminal.start(self._core, self.processes, process, timeout)
 
-    async def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+    async def info(self, timeout: Optional[float] = None) -> SandboxInfo:
         return await self._core.call("GET", self._route, timeout=timeout)
 
-    async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
-        """Changes `limits`, `network`, `preview`, `tools` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
-        return await self._core.call("PATCH", self._route, json=changes, timeout=timeout)
+    async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> SandboxInfo:
+        """Changes `limits`, `network`, `preview`, `tools` or `ttl_seconds` of a sandbox without a conversation; the sandbox as it is then."""
+        return await self._core.call("PATCH", self._route, json={camel(name): value for name, value in changes.items()}, timeout=timeout)
 
-    async def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+    async def metrics(self, timeout: Optional[float] = None) -> Record:
         return await self._core.call("GET", f"{self._route}/metrics", timeout=timeout)
 
-    async def logs(self, after: int = 0, stream: Optional[str] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+    async def logs(self, after: int = 0, stream: Optional[str] = None, timeout: Optional[float] = None) -> Record:
         """The end of what the sandbox wrote (`stream` is `output`), and the server's notes of its life (`system`): `entries`
         after the number `after`, and `next`, the `after` of the next call.
         """
@@ -205,5 +208,5 @@ class AsyncSandboxes:
         await sandbox.info(timeout=timeout)
         return sandbox
 
-    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> Stream[Dict[str, Any]]:
-        return Stream(self._core, self._core.pages(ROUTE, given(user_id=user_id, limit=limit), "sandboxes", timeout=timeout))
+    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> Stream[SandboxInfo]:
+        return Stream(self._core, self._core.pages(ROUTE, given(user_id=user_id, limit=limit), "sandboxes", timeout=timeout))  # type: ignore[arg-type]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, Iterator, List
 
+from .encoding import from_json
 from .errors import protocol_error
 
 # An agent's line has 1 MiB at most, and JSON may write a byte of it as six.
@@ -55,7 +55,7 @@ class SseParser:
         self._data.clear()
         self._data_bytes = 0
         try:
-            value = json.loads(text)
+            value = from_json(text)
         except ValueError:
             value = None
         if not isinstance(value, dict) or not isinstance(value.get("type"), str):

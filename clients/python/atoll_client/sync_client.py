@@ -15,7 +15,7 @@ from .retry import StreamStatus
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .secrets import AsyncSecrets
 from .sync_executions import Executes, Execution, Executions
-from .sync_sandbox import Sandbox, Sandboxes, Tools
+from .sync_sandbox import Owned, Sandbox, Sandboxes, Tools
 from .sync_stream import SyncEventStream, SyncStream
 
 
@@ -30,12 +30,14 @@ class Permissions:
         run(self._inner.answer(permission_id, option_id, timeout=timeout))
 
 
-class Conversation:
-    """One conversation. `info` is what the server said last; `refresh()` asks again.
+class Conversation(Owned):
+    """One conversation. `info` is what the server said last; `refresh()` asks again. `with` deletes it at the end.
 
     A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.
     """
+
+    _inner: AsyncConversation
 
     def __init__(self, inner: AsyncConversation) -> None:
         self._inner = inner
@@ -55,6 +57,12 @@ class Conversation:
     def sandbox(self, timeout: Optional[float] = None) -> Sandbox:
         """The sandbox of this conversation: commands, files, processes, tools."""
         return Sandbox(run(self._inner.sandbox(timeout=timeout)))
+
+    def preview_url(self, port: Optional[int] = None, timeout: Optional[float] = None) -> Optional[str]:
+        """The address at which a browser sees a port, by default the first of those that are shown; None where it has none. Another one than the
+        first has its address once something listens there. A private preview needs `create_token("preview").url`.
+        """
+        return run(self._inner.preview_url(port, timeout=timeout))
 
     def send(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Turn:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
@@ -79,7 +87,7 @@ class Conversation:
         on_gap: Optional[Callable[[int, int], Any]] = None,
         on_status: Optional[Callable[[StreamStatus], Any]] = None,
     ) -> SyncEventStream:
-        """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
+        """Every event after `after`, each once, until the conversation is over. `after` is that of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
         skipped in silence.
 
@@ -100,6 +108,11 @@ class Conversation:
         run(self._inner.interrupt(timeout=timeout))
         return self
 
+    def decide_egress(self, request_id: str, decision: str, timeout: Optional[float] = None) -> None:
+        """Decides on a host that a program inside asks for: `request_id` is `data["id"]` of the event `egress_request`, `decision` is `once`,
+        `always` (which adds the host and the port to `network.allow`) or `deny`. Needs a key. AtollError `not_found` where it waits no longer."""
+        run(self._inner.decide_egress(request_id, decision, timeout=timeout))
+
     def pause(self, mode: Optional[str] = None, timeout: Optional[float] = None) -> "Conversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
         run(self._inner.pause(mode, timeout=timeout))
@@ -110,7 +123,7 @@ class Conversation:
         return self
 
     def update(self, *, timeout: Optional[float] = None, **changes: Any) -> "Conversation":
-        """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch."""
+        """Changes `title` (None removes it), `limits`, `idle_seconds`, `ttl_seconds`, `preview`, `tools`, `metadata` (a merge patch) and `network` (as a whole)."""
         run(self._inner.update(timeout=timeout, **changes))
         return self
 
@@ -146,7 +159,7 @@ class Conversations:
         timeout: Optional[float] = None,
         **more: Any,
     ) -> Conversation:
-        """A conversation whose sandbox is ready. `more` are members of the request by their names in the API."""
+        """A conversation whose sandbox is ready. `more` are other members of the request, as `preview`."""
         return Conversation(
             run(
                 self._inner.create(
@@ -170,7 +183,7 @@ class Conversations:
         timeout: Optional[float] = None,
         **more: Any,
     ) -> SyncStream[Conversation]:
-        """All that fit, over all pages; `limit` is of a page. `more`: `createdAfter` and the like, as in the API."""
+        """All that fit, over all pages; `limit` is of a page. `more`: `created_after` and the like."""
         return SyncStream(self._inner.list(status, user_id, sandbox_id, agent, metadata, order, limit, timeout, **more), Conversation)
 
     def update(self, conversation_id: str, *, timeout: Optional[float] = None, **changes: Any) -> Conversation:
@@ -218,8 +231,8 @@ class Secrets:
 class Atoll(Executes):
     """A server; threads may share it.
 
-    `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
-    sandbox; `renew_token()` returns a new token when one has expired, and the first one where none is given. `timeout` is in
+    `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`; without it ATOLL_URL of the environment. Give `api_key`, or the `token`
+    of a conversation or sandbox; without both ATOLL_API_KEY is taken. `renew_token()` returns a new token when one has expired, and the first one where none is given. `timeout` is in
     seconds of silence; each call takes one of its own, too, and those that may take the server's 15 minutes have 16 by default.
     `retries` bounds how often a request is tried again, which happens only where it cannot take effect twice.
     `on_retry(error, seconds)` is told before each wait for another try, of streams, too; the logger `atoll_client` tells the same.
@@ -227,7 +240,7 @@ class Atoll(Executes):
 
     def __init__(
         self,
-        base_url: str,
+        base_url: Optional[str] = None,
         api_key: Optional[str] = None,
         token: Optional[str] = None,
         renew_token: Optional[Callable[[], str]] = None,

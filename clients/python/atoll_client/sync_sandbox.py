@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Dict, List, Optional, Sequence
+import os
+from typing import Any, BinaryIO, Dict, List, Optional, Sequence, TypeVar
 
 from .blocking import Stopped, Stopper, run
 from .bodies import BodySource
-from .encoding import FilePath
+from .core import AsyncOwned
+from .encoding import FilePath, Record
 from .errors import AtollError, closed_client
 from .files import AsyncFiles, OnProgress
-from .models import ExecOutput, ExecResult, FileEntry, NetworkSettings, ProcessFrame, ProcessOutput, Token, ToolFormat, ToolResult
+from .models import ExecOutput, ExecResult, FileEntry, NetworkSettings, ProcessFrame, ProcessInfo, ProcessOutput, SandboxInfo, Token
+from .models import ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .sync_executions import Executes
 from .sync_stream import SyncStream
+
+O = TypeVar("O")
+
 
 class Files:
     """Paths are relative to the workspace, or begin with /workspace/. A `FileEntry` is a path, too."""
@@ -51,9 +57,14 @@ class Files:
         return run(self._inner.stat(path, timeout=timeout))
 
     def list(
-        self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None, timeout: Optional[float] = None
+        self,
+        path: FilePath = "",
+        depth: Optional[int] = None,
+        limit: Optional[int] = None,
+        timeout: Optional[float] = None,
+        all: bool = False,
     ) -> SyncStream[FileEntry]:
-        return SyncStream(self._inner.list(path, depth, limit, timeout=timeout))
+        return SyncStream(self._inner.list(path, depth, limit, timeout=timeout, all=all))
 
     def mkdir(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         return run(self._inner.mkdir(path, timeout=timeout))
@@ -83,8 +94,10 @@ class Files:
     ) -> None:
         run(self._inner.remove(path, recursive, timeout=timeout, on_progress=on_progress))
 
-    def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
-        return run(self._inner.archive(to, path, timeout=timeout))
+    def archive(
+        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False
+    ) -> int:
+        return run(self._inner.archive(to, path, timeout=timeout, all=all))
 
     def unpack(
         self,
@@ -95,8 +108,16 @@ class Files:
     ) -> Dict[str, int]:
         return run(self._inner.unpack(archive, path, timeout=timeout, on_progress=on_progress))
 
-    def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
-        return SyncStream(self._inner.watch(path, recursive, timeout=timeout), is_endless=True)
+    def upload_dir(self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
+        return run(self._inner.upload_dir(local, path, timeout=timeout))
+
+    def download_dir(self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None) -> int:
+        return run(self._inner.download_dir(path, local, timeout=timeout))
+
+    def watch(
+        self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None, all: bool = False
+    ) -> SyncStream[Dict[str, Any]]:
+        return SyncStream(self._inner.watch(path, recursive, timeout=timeout, all=all), is_endless=True)
 
 
 class Attachment:
@@ -116,11 +137,11 @@ class Attachment:
             raise
 
     @property
-    def offset(self) -> int:
-        return self._inner.offset
+    def after(self) -> int:
+        return self._inner.after
 
     @property
-    def exit(self) -> Optional[Dict[str, Any]]:
+    def exit(self) -> Optional[Record]:
         return self._inner.exit
 
     def __iter__(self) -> "Attachment":
@@ -193,7 +214,7 @@ class Processes:
 
     def start(
         self,
-        command: Optional[str] = None,
+        command: "str | Sequence[str] | None" = None,
         argv: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
@@ -203,13 +224,13 @@ class Processes:
         stdin: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         timeout: Optional[float] = None,
-    ) -> Dict[str, Any]:
+    ) -> ProcessInfo:
         return run(self._inner.start(command, argv, cwd, env, pty, tag, restart, stdin, timeout_ms, timeout=timeout))
 
-    def list(self, tag: Optional[str] = None, timeout: Optional[float] = None) -> "List[Dict[str, Any]]":
+    def list(self, tag: Optional[str] = None, timeout: Optional[float] = None) -> "List[ProcessInfo]":
         return run(self._inner.list(tag, timeout=timeout))
 
-    def get(self, process_id: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+    def get(self, process_id: str, timeout: Optional[float] = None) -> ProcessInfo:
         return run(self._inner.get(process_id, timeout=timeout))
 
     def signal(self, process_id: str, signal: str, timeout: Optional[float] = None) -> Any:
@@ -251,7 +272,26 @@ class Tools:
         return SyncStream(self._inner.stream(name, args, context, timeout=timeout))
 
 
-class Sandbox(Executes):
+class Owned:
+    """`with` deletes it at the end. One that is gone by then is no error, and an error of the block is not replaced by one of the deletion."""
+
+    _inner: AsyncOwned
+
+    def __enter__(self: O) -> O:
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        run(self._inner.__aexit__(kind, error, trace))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+class Sandbox(Executes, Owned):
+    """A sandbox. `with` deletes it at the end; that of a conversation is deleted with its conversation alone."""
+
+    _inner: AsyncSandbox
+
     def __init__(self, inner: AsyncSandbox) -> None:
         self._inner = self._executes = inner
         self.id = inner.id
@@ -261,7 +301,7 @@ class Sandbox(Executes):
 
     def exec(
         self,
-        command: Optional[str] = None,
+        command: "str | Sequence[str] | None" = None,
         argv: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
@@ -274,7 +314,7 @@ class Sandbox(Executes):
 
     def exec_stream(
         self,
-        command: Optional[str] = None,
+        command: "str | Sequence[str] | None" = None,
         argv: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
@@ -297,17 +337,17 @@ class Sandbox(Executes):
     ) -> Terminal:
         return Terminal(run(self._inner.terminal(cols, rows, argv, cwd, env, tag, timeout=timeout)))
 
-    def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+    def info(self, timeout: Optional[float] = None) -> SandboxInfo:
         return run(self._inner.info(timeout=timeout))
 
-    def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
-        """Changes `limits`, `preview`, `tools` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
+    def update(self, *, timeout: Optional[float] = None, **changes: Any) -> SandboxInfo:
+        """Changes `limits`, `preview`, `tools` or `ttl_seconds` of a sandbox without a conversation; the sandbox as it is then."""
         return run(self._inner.update(timeout=timeout, **changes))
 
-    def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+    def metrics(self, timeout: Optional[float] = None) -> Record:
         return run(self._inner.metrics(timeout=timeout))
 
-    def logs(self, after: int = 0, stream: Optional[str] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+    def logs(self, after: int = 0, stream: Optional[str] = None, timeout: Optional[float] = None) -> Record:
         return run(self._inner.logs(after, stream, timeout=timeout))
 
     def create_token(self, scope: str, ttl_seconds: Optional[int] = None, timeout: Optional[float] = None) -> Token:
@@ -340,5 +380,5 @@ class Sandboxes:
     def get(self, sandbox_id: str, timeout: Optional[float] = None) -> Sandbox:
         return Sandbox(run(self._inner.get(sandbox_id, timeout=timeout)))
 
-    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
+    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> SyncStream[SandboxInfo]:
         return SyncStream(self._inner.list(user_id, limit, timeout=timeout))

@@ -78,6 +78,6 @@ class SyncEventStream(SyncStream[Event]):
     _source: EventStream
 
     @property
-    def cursor(self) -> str:
+    def after(self) -> str:
         """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
-        return self._source.cursor
+        return self._source.after

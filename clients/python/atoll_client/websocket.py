@@ -8,6 +8,7 @@ from typing import Any, Deque, Dict, Mapping, Optional, Tuple, Union
 
 from . import frames
 from .core import MAX_PROBLEM_BYTES, SILENCE_S, Core, Request, Response
+from .encoding import from_json
 from .errors import AtollConnectionError, AtollError, error_of_response, protocol_error, text_or_none
 from .frames import Opcode
 
@@ -71,7 +72,7 @@ class WebSocket:
 
     def _object(self, payload: bytes) -> Dict[str, Any]:
         try:
-            value = json.loads(payload)
+            value = from_json(payload)
         except ValueError:
             value = None
         if not isinstance(value, dict):

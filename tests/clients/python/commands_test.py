@@ -120,7 +120,7 @@ class Processes(WithSandbox):
                 if frame.type == "stdout" and output(frames).endswith(b"over\n"):
                     processes.signal(process, "SIGTERM")
         self.assertEqual(attached.exit["signal"], "SIGTERM")
-        self.assertEqual(attached.offset, len(b"\xff\x00 bytesover\n"))
+        self.assertEqual(attached.after, len(b"\xff\x00 bytesover\n"))
 
     def test_output_is_replayed_from_a_byte_on(self):
         processes = self.sandbox.processes

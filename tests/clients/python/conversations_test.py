@@ -90,7 +90,7 @@ class Conversations(WithServer):
         self.assertEqual((answer.text, answer.outcome, answer.exit_code, answer.errors), ("hello\n", "error", 3, []))
         self.assertEqual(conversation.ask("echo hello; exit 3", idempotency_key="k3"), answer)
         self.assertEqual(conversation.ask("true").outcome, "success")
-        self.assertEqual([event.data["content"] for event in conversation.events(answer.cursor) if event.type == "turn_start"], ["true"])
+        self.assertEqual([event.data["content"] for event in conversation.events(answer.after) if event.type == "turn_start"], ["true"])
 
     def test_events_are_read_over_many_pages(self):
         conversation = self.client().conversations.create()

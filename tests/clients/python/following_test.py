@@ -174,7 +174,7 @@ class Places(WithStub):
         conversation = self.client({f"POST {CHAT}/messages": post, f"GET {CHAT}/events": rounds}).conversation("c1")
         stream = conversation.send_stream("hi")
         self.assertEqual([each.seq for each in stream], [3, 4, 5, 8, 9])
-        self.assertEqual((rounds.cursors, len(post.cursors), stream.cursor), (["4-e1", "8-e1"], 2, "9-e1"))
+        self.assertEqual((rounds.cursors, len(post.cursors), stream.after), (["4-e1", "8-e1"], 2, "9-e1"))
 
     def test_the_turn_of_a_log_that_was_replaced_is_an_error(self):
         closed = {"type": "stream_closed", "code": "log_replaced", "detail": "d", "after": 0, "logEpoch": "e2"}
@@ -194,13 +194,13 @@ class Places(WithStub):
             next(stream)
         self.assertEqual((ended.exception.code, len(self.stub.requests)), ("connection_lost", 4))
 
-    def test_streams_and_events_tell_their_cursor(self):
+    def test_streams_and_events_tell_their_after(self):
         page = Rounds({"events": [event(1)], "next": 1, "logEpoch": "e1"}, {"events": [], "next": 1, "logEpoch": "e1"})
         conversation = self.client({f"GET {CHAT}/events": page}).conversation("c1")
-        self.assertEqual([each.cursor for each in conversation.events()], ["1-e1"])
+        self.assertEqual([each.after for each in conversation.events()], ["1-e1"])
         rounds = Rounds(events(event(1, "session_start", logEpoch="e1")), events(event(2)), events(event(3)))
         stream = self.client({f"GET {CHAT}/events": rounds}).conversation("c1").follow()
-        seen = [(stream.cursor, next(stream).cursor, stream.cursor) for _ in range(3)]
+        seen = [(stream.after, next(stream).after, stream.after) for _ in range(3)]
         self.assertEqual(seen, [("0", "1-e1", "1-e1"), ("1-e1", "2-e1", "2-e1"), ("2-e1", "3-e1", "3-e1")])
         self.assertEqual(rounds.cursors, ["0", "1-e1", "2-e1"])
 
@@ -248,7 +248,7 @@ class Answers(WithStub):
         client = self.client({f"POST {CHAT}/messages": post, f"GET {CHAT}/events": events(*ending)})
         answer = client.conversation("c1").ask("hi", idempotency_key="k1")
         self.assertEqual((answer.turn, answer.text, answer.outcome, answer.exit_code, answer.errors), ("t1", "ab", "success", 0, []))
-        self.assertEqual(answer.cursor, "8-e1")
+        self.assertEqual(answer.after, "8-e1")
         self.assertEqual([fields.get("Idempotency-Key") for _, _, fields, _ in self.stub.requests], ["k1", "k1", None])
 
     def test_a_turn_without_an_ending_of_the_agent_has_its_last_error_as_outcome(self):

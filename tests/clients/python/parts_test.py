@@ -1,16 +1,21 @@
 """The parts of the Python client that do no I/O: parsers of what a server sends, encoders, and when to try again."""
 
 import copy
+import io
+import os
 import pickle
 import random
+import tarfile
+import tempfile
 import typing
 import unittest
 
 import lab  # noqa: F401: makes the client importable
 
 from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError, Execution, FileEntry, WebSocketClosed
-from atoll_client.encoding import encode_path, parse_address, target, target_members
+from atoll_client.encoding import encode_path, from_json, parse_address, target, target_members
 from atoll_client.errors import error_of_response, retry_after_seconds
+from atoll_client.folders import extract
 from atoll_client.frames import FrameDecoder, Opcode, encode_frame, handshake_answer
 from atoll_client.http1 import BodyDecoder, HeadParser, encode_head
 from atoll_client.retry import Backoff, Follower, Repeatable, Step, may_repeat
@@ -93,6 +98,50 @@ class Events(unittest.TestCase):
         for text in (b"data: " + b"x" * 200, b"data: x\n" * 60, b"data: [1]\n\n", b"data: {}\n\n", b"data: {\n\n"):
             with self.assertRaises(AtollConnectionError):
                 list(SseParser(max_frame_bytes=100).feed(text))
+
+
+class Folders(unittest.TestCase):
+    def unpack(self, *entries):
+        """Gives the names and states of the entries that are below the folder after an archive of (name, type, link) was extracted."""
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for name, kind, link in entries:
+                member = tarfile.TarInfo(name)
+                member.type, member.linkname, member.mode = kind, link, 0o6755
+                tar.addfile(member)
+        archive.seek(0)
+        with tempfile.TemporaryDirectory() as here:
+            folder = os.path.join(here, "folder")
+            try:
+                extract(archive, folder)
+            finally:
+                self.assertEqual(os.listdir(here), ["folder"])
+            return {name: os.lstat(os.path.join(folder, name)) for name in os.listdir(folder)}
+
+    def test_nothing_is_written_outside_of_the_folder(self):
+        for name in ("/tmp/x", "../x", "a/../../x"):
+            with self.assertRaises(AtollError) as refused:
+                self.unpack((name, tarfile.REGTYPE, ""))
+            self.assertEqual(refused.exception.code, "invalid_archive")
+        through = ("up", tarfile.SYMTYPE, ".."), ("up/x", tarfile.REGTYPE, "")
+        with self.assertRaises(OSError):  # a folder of that name is made first, in which the file is
+            self.unpack(*through)
+
+    def test_links_that_lead_out_devices_and_setuid_are_left_out(self):
+        chain = ("d", tarfile.DIRTYPE, ""), ("e", tarfile.SYMTYPE, "d/s/../x"), ("d/s", tarfile.SYMTYPE, "..")
+        found = self.unpack(("out", tarfile.SYMTYPE, "/etc/passwd"), *chain, ("p", tarfile.FIFOTYPE, ""), ("f", tarfile.REGTYPE, ""))
+        self.assertEqual(sorted(found), ["d", "f"])
+        self.assertEqual(found["f"].st_mode & 0o7100, 0o100)
+
+
+class Records(unittest.TestCase):
+    def test_members_have_their_names_of_the_api_and_attributes_in_snake_case(self):
+        info = from_json('{"statusReason":"paused","openPorts":[{"port":1}],"userId":null}')
+        self.assertEqual((info.status_reason, info["statusReason"], info.open_ports[0].port, info.user_id), ("paused", "paused", 1, None))
+        self.assertEqual(pickle.loads(pickle.dumps(info)), info)
+        self.assertEqual(copy.deepcopy(info).status_reason, "paused")
+        with self.assertRaises(AttributeError):
+            info.statusreason
 
 
 class Frames(unittest.TestCase):

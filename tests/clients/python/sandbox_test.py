@@ -514,7 +514,7 @@ class Processes(WithStub):
                     terminal.signal("SIGINT")
                     terminal.end_input()
         self.assertEqual(seen, SEEN)
-        self.assertEqual((terminal.process_id, terminal.offset, terminal.exit["exitCode"]), ("p1", 19, 0))
+        self.assertEqual((terminal.process_id, terminal.after, terminal.exit["exitCode"]), ("p1", 19, 0))
         self.assertEqual(self.stub._server.frames, SENT)
         self.assertEqual(self.stub.requests[0][3], b'{"argv":["bash","-i"],"pty":{"cols":80,"rows":24}}')
         self.assertEqual([request[1] for request in self.stub.requests[1:]], [{"after": "0"}, {"after": "3"}])

@@ -2,8 +2,12 @@
 
 import asyncio
 import io
+import os
 import tarfile
+import tempfile
 import unittest
+from pathlib import Path
+from unittest import mock
 
 from lab import DEADLINE_SECONDS, Server
 
@@ -99,6 +103,21 @@ class Files(WithSandboxes):
         self.assertEqual((self.files.read_text("copy/a/f"), self.files.stat("copy/a/f").mode), ("one", "0755"))
         self.refused("invalid_archive", self.files.unpack, b"no tar" * 200)
 
+    def test_a_folder_goes_in_and_comes_out_and_links_that_lead_out_stay_behind(self):
+        with tempfile.TemporaryDirectory() as here:
+            source, back = Path(here, "source"), Path(here, "back")
+            (source / "sub" / ("x" * 120)).mkdir(parents=True)
+            (source / "sub" / "run").write_text("one")
+            (source / "sub" / "run").chmod(0o755)
+            (source / "link").symlink_to("sub/run")
+            self.assertEqual(self.files.upload_dir(source, "web"), {"entries": 4, "bytes": 3})
+            self.assertEqual(self.sandbox.exec(["cat", "web/link"]).stdout, "one")
+            self.sandbox.exec("cd web; ln -s /etc/passwd out; ln -s sub in; mkfifo f")
+            self.assertEqual(self.files.download_dir("web", back), 1)
+            self.assertEqual(sorted(os.listdir(back)), ["in", "link", "sub"])
+            self.assertEqual(((back / "link").read_text(), os.access(back / "sub" / "run", os.X_OK)), ("one", True))
+            self.assertTrue((back / "in" / ("x" * 120)).is_dir())
+
     def test_the_asynchronous_client_does_the_same(self):
         async def pieces():
             for piece in (b"a", b"b" * 100_000):
@@ -118,6 +137,32 @@ class Files(WithSandboxes):
 
         found = asyncio.run(asyncio.wait_for(body(), DEADLINE_SECONDS))
         self.assertEqual(found, (b"a" + b"b" * 100_000, ["copy", "copy/f", "f"], 2))
+
+
+
+class Owned(WithSandboxes):
+    def test_the_environment_names_the_server_and_with_deletes_what_it_held(self):
+        with mock.patch.dict(os.environ, ATOLL_URL=self.server.url, ATOLL_API_KEY=self.server.key):
+            with Atoll() as client, client.conversations.create(agent="shell") as conversation:
+                self.assertEqual(conversation.sandbox().exec(["echo", "a b"]).stdout, "a b\n")
+                self.assertEqual(conversation.info.sandbox_status, "ready")
+                self.assertEqual(conversation.preview_url(), conversation.info.sandbox_public_url)
+                self.assertIsNone(conversation.preview_url(8000))
+                self.assertIn(conversation.id, repr(conversation))
+            with Atoll() as client, client.sandboxes.create() as sandbox:
+                sandbox.delete()  # twice is no error
+        self.refused("not_found", self.client.conversations.get, conversation.id)
+        self.refused("not_found", self.client.sandboxes.get, sandbox.id)
+
+    def test_an_error_of_the_block_is_raised_and_the_conversation_deleted(self):
+        async def body():
+            async with AsyncAtoll(self.server.url, api_key=self.server.key) as client:
+                with self.assertRaises(KeyError):
+                    async with await client.conversations.create(agent="shell") as conversation:
+                        raise KeyError
+                return conversation.id
+
+        self.refused("not_found", self.client.conversations.get, asyncio.run(body()))
 
 
 class Tools(WithSandboxes):

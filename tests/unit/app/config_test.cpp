@@ -97,6 +97,19 @@ TEST_CASE("A flag with a typing error is refused with the flag that was meant") 
     CHECK(parse({"--max-sandboxs", "3"}).text.find("did you mean --max-sandboxes?") != std::string::npos);
     CHECK(parse({"--lissten=127.0.0.1:1"}).text.find("did you mean --listen?") != std::string::npos);
     CHECK(parse({"--frobnicate"}).text.find("did you mean") == std::string::npos);
+    CHECK(parse({"--port", "4999"}).text.find("--listen 127.0.0.1:4100") != std::string::npos);
+}
+
+TEST_CASE("A command that lacks something is told with what it takes, and with a command that helps") {
+    const std::string keys = parse({"keys"}).text;
+    CHECK(keys.find("`atolld keys`") != std::string::npos);
+    CHECK(keys.find("(add, list, revoke)") != std::string::npos);
+    CHECK(keys.ends_with("\nFIX: atolld keys --help\n"));
+    CHECK(parse({"backup"}).text.ends_with("\nFIX: atolld backup --help\n"));
+    CHECK(parse({"--pool", "shel"}).text.ends_with("\nFIX: atolld --help\n"));
+    const auto config = parse({"--pool", "shel=1"}).config.value();
+    CHECK(configured_agents(config).error().detail() ==
+          "--pool names shel, which is not configured; did you mean shell? The agents are `shell`, `echo`.");
 }
 
 TEST_CASE("A value outside its range is refused with the flag's name") {
@@ -114,6 +127,11 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--default-max-sockets", "20000"},
                                                {"--max-open-files-per-sandbox", "63"},
                                                {"--default-max-open-files", "63"},
+                                               {"--default-memory-mb", "15"},
+                                               {"--default-idle-seconds", "-1"},
+                                               {"--default-preview-ports", "0"},
+                                               {"--default-preview-ports", "3000,3000"},
+                                               {"--default-preview-ports", "3128"},
                                                {"--agents-file", "/no/such/file"},
                                                {"--unix-socket-group", "no-such-group"},
                                                {"--preview-domain", "a b"},
@@ -353,6 +371,38 @@ TEST_CASE("The default memory of a sandbox fits into the bound of all and below 
     CHECK(default_mb({"--max-memory-mb", "1024"}) == 1024);
     CHECK(default_mb({"--max-memory-mb", "1024", "--max-memory-mb-per-sandbox", "512"}) == 512);
     CHECK(default_mb({"--max-memory-mb", "1099511627776"}) == 2048);
+}
+
+TEST_CASE("Each default of a request has a flag, and a default above its ceiling is refused") {
+    const auto parsed =
+        parse({"--default-memory-mb", "512", "--default-max-processes", "32", "--default-idle-seconds", "900",
+               "--default-ttl-seconds", "86400", "--default-preview-ports", "3000,8000"});
+    INFO(parsed.text);
+    REQUIRE(parsed.config);
+    CHECK(sandbox_settings(*parsed.config, "/bin").default_limits.memory_mb == 512);
+    CHECK(parsed.config->default_limits.max_processes == 32);
+    const auto settings = conversation_settings(*parsed.config, {});
+    CHECK(settings.default_idle_seconds == 900);
+    CHECK(settings.default_ttl_seconds == 86'400);
+    CHECK(settings.default_preview.ports == std::vector<std::uint16_t>{3000, 8000});
+    const auto refused = parse({"--default-disk-mb", "512", "--max-disk-mb-per-sandbox", "256"});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.text.find("--default-disk-mb") != std::string::npos);
+}
+
+TEST_CASE("Ports that no request lists have names only on a server that this machine alone reaches") {
+    const auto has_names = [](const std::vector<const char*>& arguments) {
+        const auto config = parse(arguments).config.value();
+        CHECK(conversation_settings(config, {}).default_preview.any_port == config.port_names.has_value());
+        return config.port_names.has_value();
+    };
+    CHECK(has_names({}));
+    CHECK(has_names({"--listen", "localhost:4100", "--listen", "[::1]:4101"}));
+    CHECK_FALSE(has_names({"--listen", "0.0.0.0:4100"}));
+    CHECK_FALSE(has_names({"--listen", "127.0.0.1:4100", "--listen", "unix:/run/x"}));
+    CHECK_FALSE(has_names({"--preview-domain", "localhost"}));
+    CHECK_FALSE(has_names({"--allowed-host", "atoll.example"}));
+    CHECK_FALSE(has_names({"--trusted-proxy", "127.0.0.1"}));
 }
 
 TEST_CASE("A key that is too short to be one is refused") {

@@ -45,6 +45,32 @@ timespec set_written_at(const FileLab& lab, const std::string& path, long second
 
 }  // namespace
 
+TEST_CASE(
+    "what HOME holds of shells and package managers is left out at the top alone, unless all is asked for") {
+    const FileLab lab;
+    for (const char* path : {".bash_history", ".cache/x", ".npm/x", ".profile", "a/.cache/x", "b"})
+        lab.write(path, "");
+    CHECK(lab.paths("") == ".bash_history .cache .npm .profile a b");
+    const auto names = [&](const std::string& path) {
+        const json page =
+            json::parse(lab.call("list", path, {{"depth", 9}, {"limit", 1000}, {"all", false}}).output);
+        std::string joined = page.at("hidden").dump();
+        for (const auto& entry : page.at("entries"))
+            joined += " " + entry.at("path").get<std::string>();
+        return joined;
+    };
+    CHECK(names("") == "3 .profile a a/.cache a/.cache/x b");
+    CHECK(names(".npm") == "0 .npm/x");
+    CHECK(names("a") == "0 a/.cache a/.cache/x");
+    const CallClient packed = lab.call("pack", "", {{"all", false}});
+    CHECK(packed.reply.at("leftOut") == ".bash_history, .cache, .npm");
+    CHECK(packed.output.find(".npm/x") == std::string::npos);
+    CHECK(packed.output.find("a/.cache/x") != std::string::npos);
+    const CallClient whole = lab.call("pack", "");
+    CHECK_FALSE(whole.reply.contains("leftOut"));
+    CHECK(whole.output.find(".npm/x") != std::string::npos);
+}
+
 TEST_CASE("a slash at the end of a path means a directory, for every op") {
     const FileLab lab;
     lab.write("f", "text");

@@ -42,7 +42,7 @@ std::vector<std::string> egress_events(House& house, const std::string& id) {
     for (auto batch = reader->next(1'000'000).value(); !batch.events.empty();
          batch = reader->next(1'000'000).value()) {
         for (const auto& event : batch.events) {
-            if (event->type != EventType::egress_denied && event->type != EventType::egress_closed)
+            if (event->type < EventType::egress_denied)
                 continue;
             const auto json = nlohmann::json::parse(event->json);
             told.push_back(std::string(to_string(event->type)) + ' ' + json.at("turn").dump() + ' ' +
@@ -80,6 +80,47 @@ TEST_CASE("A conversation's log tells what went out of its sandbox, as events of
     // Nothing comes here from another sandbox.
     house.conversations->on_egress("sbx_none", refusal_of("c.example"));
     CHECK(egress_events(house, id).size() == 2);
+}
+
+TEST_CASE("A question about a host is told where a client follows, and its rule is stored") {
+    House house{sandbox::ManagerSettings{}};
+    const auto view = house.create().value();
+    const std::string id = view.record.id;
+    const std::string box = view.record.sandbox_id;
+    const conversation::EgressQuestion question{"q1", "a.example", 443};
+    CHECK_FALSE(house.conversations->on_egress_question(box, question));
+    const auto reader = subscribe(*house.conversations, id, 0).value();
+    // A reader of a page or of a transcript is nobody who decides.
+    CHECK_FALSE(house.conversations->on_egress_question(box, question));
+    reader->follow();
+    CHECK(house.conversations->on_egress_question(box, question));
+    house.conversations->on_egress_decision(box, "q1", "always");
+    CHECK(egress_events(house, id) ==
+          std::vector<std::string>{R"(egress_request null {"host":"a.example","id":"q1","port":443})",
+                                   R"(egress_resolved null {"decision":"always","id":"q1"})"});
+    const auto changed = house.answer(
+        [&](auto reply) { house.conversations->allow_host(box, "a.example:443", std::move(reply)); });
+    REQUIRE(changed.has_value());
+    CHECK(changed->network.egress.allow == std::vector<std::string>{"a.example:443"});
+    CHECK_FALSE(house.conversations->on_egress_question("sbx_none", question));
+    REQUIRE(house.pause(id).has_value());
+    CHECK_FALSE(house.conversations->on_egress_question(box, question));
+}
+
+TEST_CASE("A question of an open turn is an event of it, for clients that follow the turn alone") {
+    House house{sandbox::ManagerSettings{}};
+    const auto view = house.create().value();
+    const std::string id = view.record.id;
+    const auto reader = subscribe(*house.conversations, id, 0).value();
+    reader->follow();
+    const auto ticket = house.answer<conversation::TurnTicket>([&](auto reply) {
+        house.conversations->message(id, {"wait", "", ""}, conversation::Manager::MessageReply::at_once,
+                                     std::move(reply));
+    });
+    REQUIRE(ticket.has_value());
+    CHECK(house.conversations->on_egress_question(view.record.sandbox_id, {"q1", "a.example", 443}));
+    CHECK(egress_events(house, id) ==
+          std::vector<std::string>{R"(egress_request "t1" {"host":"a.example","id":"q1","port":443})"});
 }
 
 TEST_CASE("The log of a sandbox without a conversation tells what went out of it") {

@@ -17,8 +17,9 @@ TEST_CASE("Only the allow-list of the server's environment is passed on") {
 }
 
 TEST_CASE("A request cannot override what the server sets, nor change how programs load") {
-    for (const char* name : {"PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASH_SANDBOX_ID",
-                             "ANTHROPIC_API_KEY", "", "1X", "A=B", "A B", "A-B", "\xc3\xa4"}) {
+    for (const char* name :
+         {"PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASH_SANDBOX_ID", "ATOLL_SANDBOX_ID",
+          "ANTHROPIC_API_KEY", "", "1X", "A=B", "A B", "A-B", "\xc3\xa4"}) {
         INFO(name);
         const auto checked = check_env({{name, "x"}});
         REQUIRE_FALSE(checked);
@@ -45,6 +46,11 @@ TEST_CASE("A sandbox gets the allow-list, the injected variables and its own, an
                              {"ASH_WORKSPACE_DIR", "/workspace"},
                              {"ASH_SANDBOX_ID", "box"},
                              {"ASH_SESSION_ID", "conv"},
+                             {"ATOLL_BRIDGE_SOCKET", "/run/atoll/bridge.sock"},
+                             {"ATOLL_AGENT_DIR", "/agent"},
+                             {"ATOLL_WORKSPACE_DIR", "/workspace"},
+                             {"ATOLL_SANDBOX_ID", "box"},
+                             {"ATOLL_SESSION_ID", "conv"},
                              {"MINE", "1"}});
 }
 

@@ -46,6 +46,25 @@ std::string paused(House& house, CreateRequest request = {}) {
 
 }  // namespace
 
+TEST_CASE("residents: times that a request does not name are the server's defaults, and 0 is a name") {
+    conversation::ManagerSettings settings;
+    settings.default_idle_seconds = 900;
+    settings.default_ttl_seconds = 86'400;
+    House house({}, settings);
+    const View usual = house.create().value();
+    CHECK(usual.record.idle_seconds == 900);
+    CHECK(usual.record.ttl_seconds == 86'400);
+    CreateRequest request;
+    request.idle_seconds = 0;
+    request.ttl_seconds = 0;
+    const View named = house.create(request).value();
+    CHECK(named.record.idle_seconds == 0);
+    CHECK(named.record.ttl_seconds == 0);
+    const auto box = house.answer<conversation::SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    CHECK(box->record.ttl_seconds == 86'400);
+}
+
 TEST_CASE("residents: one that is paused leaves the memory, and comes back as it was for who names it") {
     House house({});
     CreateRequest request;

@@ -66,6 +66,14 @@ void fill(auto& record, int round) {
             member = {{"B", ""}, {"A", "x=y\n" + std::to_string(next)}};
         else if constexpr (std::same_as<T, std::optional<sandbox::TerminalSize>>)
             member = sandbox::TerminalSize{static_cast<std::uint16_t>(next), 65535};
+        else if constexpr (std::same_as<T, std::vector<sandbox::EgressRoute>>)
+            member = {{"r" + std::to_string(next),
+                       "https://a.example:443/x",
+                       {{"authorization", "Bearer ", "key"}, {"x-a", "\xc3\xa4", ""}},
+                       {"GET"},
+                       {"/v1/*", ""},
+                       true},
+                      {"s", "https://b.example:443", {}, {}, {}, false}};
         else
             member = round == 1;
     });

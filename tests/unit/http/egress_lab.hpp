@@ -19,9 +19,11 @@
 namespace atl::test {
 
 /// Grants the targets that the settings list as "host:port" or "host:port/tcp", and no address of 10.0.0.0/8.
+/// A person may be asked about names that begin with "asked.".
 class FakeEgressRules final : public http::EgressRules {
   public:
-    explicit FakeEgressRules(std::vector<std::string> allow) : allow_(std::move(allow)) {}
+    explicit FakeEgressRules(std::vector<std::string> allow, bool asks = false)
+        : allow_(std::move(allow)), asks_(asks) {}
     base::Result<http::EgressGrant> check(std::string_view authority,
                                           std::uint16_t default_port) const override {
         http::EgressGrant grant;
@@ -39,15 +41,25 @@ class FakeEgressRules final : public http::EgressRules {
             return base::Error(base::Errc::network_not_allowed, rule + " is not listed.");
         return grant;
     }
-    bool may_dial(const http::EgressGrant&, const http::IpAddress& address) const override {
-        return address.to_string().substr(0, 3) != "10.";
+    std::optional<http::EgressGrant> askable(std::string_view authority,
+                                             std::uint16_t default_port) const override {
+        if (!asks_ || !authority.starts_with("asked."))
+            return std::nullopt;
+        auto grant = FakeEgressRules({std::string(authority)}).check(authority, default_port).value();
+        grant.was_asked = true;
+        return grant;
+    }
+    void keep_dialable(const http::EgressGrant&, http::EgressAddresses& addresses) const override {
+        std::erase_if(addresses, [](const http::IpAddress& address) {
+            return address.to_string().substr(0, 3) == "10.";
+        });
     }
     bool is_opened(const http::IpAddress& address, std::uint16_t) const override {
         return address.to_string().substr(0, 3) == "172";
     }
     bool holds(const http::EgressGrant& grant) const override {
         const std::string rule = grant.host + ':' + std::to_string(grant.port);
-        return lists(rule + "/tcp") || (!grant.any_bytes && lists(rule));
+        return lists(rule + "/tcp") || (!grant.any_bytes && lists(rule)) || (grant.was_asked && asks_);
     }
 
   private:
@@ -55,13 +67,14 @@ class FakeEgressRules final : public http::EgressRules {
         return std::find(allow_.begin(), allow_.end(), rule) != allow_.end();
     }
     std::vector<std::string> allow_;
+    bool asks_;
 };
 
 class FakeEgressPolicy final : public http::EgressPolicy {
   public:
     base::Result<void> check(const sandbox::EgressSettings&) const override { return {}; }
     std::unique_ptr<const http::EgressRules> rules(const sandbox::EgressSettings& settings) const override {
-        return std::make_unique<FakeEgressRules>(settings.allow);
+        return std::make_unique<FakeEgressRules>(settings.allow, settings.ask);
     }
 };
 
@@ -87,8 +100,12 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
 
 class EgressLab {
   public:
-    explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr)
-        : door(std::make_shared<http::EgressDoor>("box", parts(reports), sandbox::EgressSettings{allow, ""})),
+    /// With `questions` a person may be asked.
+    explicit EgressLab(std::vector<std::string> allow, std::shared_ptr<http::EgressReports> reports = nullptr,
+                       http::EgressQuestions* questions = nullptr)
+        : questions_(questions),
+          door(std::make_shared<http::EgressDoor>(
+              "box", parts(reports), sandbox::EgressSettings{allow, "", {}, questions != nullptr})),
           neighbour(std::make_shared<http::EgressDoor>("neighbour", parts(reports),
                                                        sandbox::EgressSettings{allow, ""})) {}
     ~EgressLab() { end(); }
@@ -160,6 +177,7 @@ class EgressLab {
             [] { return std::make_unique<FakeOpeningReader>(); }};
         made.bounds = bounds;
         made.reports = std::move(reports);
+        made.questions = questions_;
         return made;
     }
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
@@ -167,6 +185,7 @@ class EgressLab {
     boost::asio::io_context loop_{1};
     FakeClock clock_;
     FakeTimers timers_{clock_};
+    http::EgressQuestions* const questions_;
 
   public:
     FakeEgressPolicy policy;

@@ -32,6 +32,8 @@ Json sample_of(const nlohmann::ordered_json& schema) {
         const std::string reference = schema["$ref"];
         return sample_of(component_schemas()[reference.substr(reference.rfind('/') + 1)]);
     }
+    if (schema.contains("oneOf"))
+        return sample_of(schema["oneOf"][0]);
     // The first of several types.
     const auto type = schema.value("type", nlohmann::ordered_json());
     const std::string first = type.is_array() ? type[0] : type.is_string() ? type : "";
@@ -101,6 +103,26 @@ TEST_CASE("a create request is read whole") {
     CHECK_FALSE(empty->idle_seconds);
 }
 
+TEST_CASE("a member that nobody knows is told before one that is missing") {
+    for (const char* text : {R"({"prompt":"x"})", R"({"message":"x"})"})
+        CHECK(refusal(read_message_form, text) == Errc::unknown_field);
+    CHECK(refusal(read_message_form, "{}") == Errc::invalid_field);
+    CHECK(refusal(read_message_form, R"({"content":1,"prompt":"x"})") == Errc::invalid_field);
+}
+
+TEST_CASE("what a request does not name of its preview is as the server's default") {
+    atl::sandbox::PreviewSettings defaults;
+    defaults.ports = {3000};
+    const auto ports = [&](const char* text) {
+        return read_create_form(*parse_json(text), {}, {}, defaults)->preview.ports;
+    };
+    CHECK(ports("{}") == std::vector<std::uint16_t>{3000});
+    CHECK(ports(R"({"preview":{"access":"private"}})") == std::vector<std::uint16_t>{3000});
+    CHECK(ports(R"({"preview":{"ports":[8080]}})") == std::vector<std::uint16_t>{8080});
+    CHECK(read_sandbox_form(Json::object(), {}, {}, defaults)->preview.ports ==
+          std::vector<std::uint16_t>{3000});
+}
+
 TEST_CASE("a network is a word or an object") {
     using atl::sandbox::NetworkMode;
     const auto network = [](const char* text) {
@@ -114,15 +136,30 @@ TEST_CASE("a network is a word or an object") {
     CHECK(network(R"({"mode":"egress","allow":["A.Example.:443","a.example:443"]})").egress.allow ==
           std::vector<std::string>{"a.example:443"});
     CHECK(network(R"({"mode":"egress"})").egress.allow.empty());
+    CHECK_FALSE(network(R"({"mode":"egress"})").egress.ask);
+    CHECK(network(R"({"mode":"egress","ask":true})").egress.ask);
     CHECK_FALSE(read_patch_form(Json::object())->network);
     for (const char* text :
          {R"("egress")", R"({"allow":[]})", R"({"mode":"moon"})", R"({"mode":"none","allow":[]})",
           R"({"mode":"egress","allow":"a"})", R"({"mode":"egress","allow":[1]})",
           R"({"mode":"egress","allow":[""]})", R"({"mode":"egress","allow":["127.1"]})",
-          R"({"mode":"egress","allow":[{"host":"a.example"}]})", R"({"mode":"none","routes":[]})", "[]"}) {
+          R"({"mode":"egress","allow":[{"host":"a.example"}]})", R"({"mode":"none","routes":[]})",
+          R"({"mode":"egress","ask":1})", R"({"mode":"none","ask":true})", "[]"}) {
         INFO(text);
         CHECK(read_patch_form(*parse_json(std::string(R"({"network":)") + text + "}")).has_error());
     }
+}
+
+TEST_CASE("a sandbox without a conversation has nobody to ask about hosts") {
+    const auto asking = *parse_json(R"({"network":{"mode":"egress","ask":true}})");
+    const auto silent = *parse_json(R"({"network":{"mode":"egress","ask":false}})");
+    for (const auto& refused : {read_sandbox_form(asking).error(), read_sandbox_patch_form(asking).error()}) {
+        CHECK(refused.code() == atl::base::Errc::invalid_field);
+        CHECK(refused.detail().find("`network.ask`") != std::string::npos);
+    }
+    CHECK(read_sandbox_form(silent).has_value());
+    CHECK(read_sandbox_patch_form(silent).has_value());
+    CHECK(read_create_form(asking).has_value());
 }
 
 TEST_CASE("routes are read in normal form, and shown as they were read, without values of secrets") {
@@ -140,11 +177,12 @@ TEST_CASE("routes are read in normal form, and shown as they were read, without 
     std::string text;
     atl::base::JsonWriter json(text);
     write_network(json, network);
-    CHECK(*parse_json(text) ==
-          *parse_json(
-              R"({"mode":"egress","allow":[],"routes":[{"name":"m","upstream":"https://a.example/v1",)"
-              R"("headers":{"Authorization":{"secret":"mine","prefix":"Bearer "},"X-Team":"red",)"
-              R"("x-api-key":{"secret":"mine"}},"methods":["GET"],"paths":["/x","/y/*"],"git":true}]})"));
+    CHECK(
+        *parse_json(text) ==
+        *parse_json(
+            R"({"mode":"egress","allow":[],"routes":[{"name":"m","upstream":"https://a.example/v1",)"
+            R"("headers":{"Authorization":{"secret":"mine","prefix":"Bearer "},"X-Team":"red",)"
+            R"("x-api-key":{"secret":"mine"}},"methods":["GET"],"paths":["/x","/y/*"],"git":true}],"ask":false})"));
     CHECK(read("").has_value());
     for (const char* route :
          {"1", "{}", R"({"name":"m"})", R"({"name":"m/n","upstream":"https://a.example"})",

@@ -29,7 +29,7 @@ Json document() {
     routes.push_back({Method::post, "/boxes", "make", "", async_nothing});
     routes.back().body = BodyKind::optional_json;
     routes.back().request_schema = "OpenApi";
-    return parse_json(openapi_document(routes, "1")).value();
+    return parse_json(openapi_document(routes, "1").dump()).value();
 }
 
 std::string told(const Json& document, const Json& operation, const char* status) {

@@ -46,7 +46,11 @@ class PreviewHouse {
     http::PreviewService& service() noexcept { return *service_; }
     conversation::PreviewPorts& ports() { return house_.conversations->preview_ports(); }
     /// The id of the sandbox of a new conversation.
-    std::string make_sandbox() { return house_.create()->record.sandbox_id; }
+    std::string make_sandbox(sandbox::PreviewSettings preview = {}) {
+        conversation::CreateRequest wanted;
+        wanted.preview = std::move(preview);
+        return house_.create(std::move(wanted))->record.sandbox_id;
+    }
     /// The same, with a preview that only its tokens open.
     std::string make_private_sandbox() {
         conversation::CreateRequest wanted;

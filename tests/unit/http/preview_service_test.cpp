@@ -223,6 +223,36 @@ TEST_CASE("Who goes on sending what no preview takes is told so often and not mo
     CHECK(statuses == std::vector<std::string>{status, status, last, last, last});
 }
 
+TEST_CASE(
+    "A port that no request listed is shown at its name of this machine, where the server has such names") {
+    const bool has_names = GENERATE(true, false);
+    CAPTURE(has_names);
+    http::PreviewSettings settings;
+    if (has_names)
+        settings.port_names = http::PreviewNames::make("preview.localhost", "{id}-{port}").value();
+    PreviewHouse lab(settings);
+    sandbox::PreviewSettings preview;
+    preview.any_port = true;
+    const auto ask = [&lab](const std::string& sandbox, int port, std::string_view then = "") {
+        const std::string host = sandbox + "-" + std::to_string(port) + ".preview.localhost:4100";
+        return lab.ask(*lab.connect("4100"), "GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n", then);
+    };
+    const std::string open = lab.make_sandbox(preview);
+    if (!has_names) {
+        CHECK(ask(open, 8000).starts_with("HTTP/1.1 421 "));
+        return;
+    }
+    CHECK(ask(open, 8000, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").ends_with("hi"));
+    CHECK(ask(open, base::k_reserved_ports.front()).starts_with("HTTP/1.1 403 "));
+    // A request that names ports means them alone.
+    CHECK(ask(lab.make_sandbox(), 8000).starts_with("HTTP/1.1 403 "));
+    sandbox::PreviewChanges changes;
+    changes.wake = false;
+    CHECK(changes.applied_to(preview).any_port);
+    changes.ports = {5173};
+    CHECK_FALSE(changes.applied_to(preview).any_port);
+}
+
 TEST_CASE("An address takes no more of a preview's connections than it leaves to others") {
     http::PreviewSettings settings;
     settings.limits.loopback = http::LoopbackLimits::as_others;

@@ -96,7 +96,8 @@ TEST_CASE("A request through a route has what the route sets, and nothing of its
     const auto inside = lab.ask(
         "POST /m/x?y=1 HTTP/1.1\r\nHost: 127.0.0.1:3129\r\nAuthorization: Bearer own\r\n"
         "Proxy-Authorization: Basic own\r\nCookie: a=own\r\nX-API-Key: own\r\nx_api_key: own\r\n"
-        "X-Goog-Api-Key: own\r\nx-team: own\r\nX-Kept: 1\r\nContent-Length: 3\r\n\r\nabc");
+        "X-Goog-Api-Key: own\r\nx-team: own\r\nX-HTTP-Method-Override: own\r\nX_Original_URL: "
+        "/own\r\nX-Kept: 1\r\nContent-Length: 3\r\n\r\nabc");
     REQUIRE(lab.dialed == std::vector<std::string>{"192.0.2.1 443"});
     CHECK(lab.secured == std::vector<std::string>{"a.example"});
     const std::string asked = lab.take(lab.upstream());
@@ -153,7 +154,7 @@ TEST_CASE("Only the methods and paths of a route pass, and no path that has two 
     CHECK(bound.status("GET /m/own").empty());
 }
 
-TEST_CASE("There is no way but the routes, and none for TRACE") {
+TEST_CASE("There is no way but the routes, and none for TRACE and CONNECT") {
     EgressRoute other = route_to("https://mixed.example", "");
     other.headers.clear();
     other.name = "other";
@@ -165,6 +166,7 @@ TEST_CASE("There is no way but the routes, and none for TRACE") {
         CHECK(lab.status(line) == "HTTP/1.1 404");
     }
     CHECK(lab.status("TRACE /m/x") == "HTTP/1.1 405");
+    CHECK(lab.status("CONNECT /m/x") == "HTTP/1.1 405");
     CHECK(lab.dialed.empty());
     // Controls: the operator's is there, too, and the sandbox's own goes before one of its name.
     CHECK(lab.status("GET /other/x").empty());

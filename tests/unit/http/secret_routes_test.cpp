@@ -1,4 +1,5 @@
 // The routes of secrets: what goes in, whose it is, and that no value comes out.
+#include "tests/support/api_client.hpp"
 #include "tests/unit/http/api_server.hpp"
 
 namespace secret_routes_test {
@@ -12,10 +13,6 @@ const std::string k_body = R"({"value":"sk-live-42424242","hosts":["API.example.
 const std::string k_path = "/v1/secrets/KEY";
 const HeaderList k_alice{{"X-API-Key", "key of alice"}};
 const HeaderList k_bob{{"X-API-Key", "key of bob"}};
-
-std::string code_of(const HttpResponse& response) {
-    return json::parse(response.body).value("code", "");
-}
 
 }  // namespace
 

@@ -69,6 +69,20 @@ TEST_CASE("A watch of a directory tells what happens below it, and a move over i
     CHECK(seen(below, {ChangeKind::renamed, Thing::file, "a", "b"}) == "-");
 }
 
+TEST_CASE("A watch of the workspace leaves out what HOME holds of shells and package managers, or shows it") {
+    using Depth = WatchScope::Depth;
+    const WatchScope usual("", Depth::all, WatchScope::Home::left_out);
+    const WatchScope all("", Depth::all, WatchScope::Home::shown);
+    const WatchScope inside(".npm", Depth::all, WatchScope::Home::left_out);
+    const FileChange change{ChangeKind::modified, Thing::file, ".npm/x", ""};
+    CHECK(seen(usual, change) == "-");
+    CHECK(seen(all, change) == "modified .npm/x");
+    CHECK(seen(inside, change) == "modified .npm/x");
+    CHECK(seen(usual, {ChangeKind::created, Thing::file, ".bash_history", ""}) == "-");
+    CHECK(seen(usual, {ChangeKind::created, Thing::file, "a/.cache", ""}) == "created a/.cache");
+    CHECK(seen(usual, {ChangeKind::renamed, Thing::file, ".cache/x", "y"}) == "created y");
+}
+
 TEST_CASE("Each frame of a watch is one line of JSON with a type, whatever a file is named") {
     const Stream stream;
     CHECK(stream.pull(State::waiting).empty());

@@ -1,8 +1,33 @@
+// What waits for a person's decision: hosts that a conversation's list does not have, and permissions of its
+// agent.
+#include <utility>
+
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/event_json.hpp"
 #include "core/plain/operation_limits.hpp"
 
 namespace atl::conversation {
+
+bool Conversation::on_egress_question(const EgressQuestion& question) {
+    const std::string data = question_data(question);
+    if (erasing_ || !machine_.sandbox_up() || machine_.is_borrowed() || !is_attended() ||
+        !log_->has_room(data.size()))
+        return false;
+    log_in_turn(EventType::egress_request, data);
+    return true;
+}
+
+void Conversation::on_egress_decision(const std::string& id, std::string_view decision) {
+    if (!erasing_ && machine_.status() != Status::ended)
+        log_in_turn(EventType::egress_resolved, decision_data(id, decision));
+}
+
+void Conversation::allow_host(const std::string& rule, Reply<View> reply) {
+    PatchRequest change;
+    change.network = sandbox::NetworkSettings{sandbox_record_.network, sandbox_record_.egress};
+    change.network->egress.allow.push_back(rule);
+    patch(change, std::move(reply));
+}
 
 base::Result<View> Conversation::answer_permission(const std::string& permission_id,
                                                    const std::string& option_id) {
@@ -13,9 +38,10 @@ base::Result<View> Conversation::answer_permission(const std::string& permission
 }
 
 /// A request of an interrupted turn is cancelled at once: the agent may have written it before it heard.
-void Conversation::permission_asked(std::string_view data) {
+void Conversation::permission_asked(std::string_view data, Logged logged) {
     const sandbox::AgentSpec* const agent = context_.settings.find_agent(record_.agent);
-    const auto attended = log_->is_followed() ? Permissions::Attended::yes : Permissions::Attended::no;
+    const auto attended =
+        logged == Logged::yes && is_attended() ? Permissions::Attended::yes : Permissions::Attended::no;
     permissions_.ask(parse_permission_request(data), agent != nullptr ? *agent : sandbox::AgentSpec{},
                      attended);
     if (machine_.interrupting())
