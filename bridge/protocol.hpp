@@ -75,6 +75,7 @@ inline constexpr std::string_view invalid_archive = "invalid_archive";
 namespace ev {
 inline constexpr std::string_view ready = "ready";            // an agent, once, before its first turn
 inline constexpr std::string_view done = "done";              // an agent, ends a turn
+inline constexpr std::string_view error = "error";            // an agent, or the guest for it
 inline constexpr std::string_view agent_exit = "agent_exit";  // the guest, on the control stream
 inline constexpr std::string_view ports = "ports";            // the same
 }  // namespace ev

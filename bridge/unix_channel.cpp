@@ -84,7 +84,7 @@ void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<voi
             if (!idle->is_dropped())
                 done(begun);
         });
-    request(encode_agent_command(cmd::agent, agent), base::k_start_deadline, base::Errc::agent_failed,
+    request(encode_agent_command(cmd::agent, agent), base::k_agent_start_deadline, base::Errc::agent_failed,
             [this, done = std::move(done)](base::Result<void> result) {
                 control_->end_agent_start(result);
                 done(std::move(result));

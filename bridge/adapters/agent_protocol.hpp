@@ -44,6 +44,8 @@ class AgentProtocol {
     void agent_line(std::string_view line);
     /// A line beyond the bound was dropped; `head` is its beginning.
     void agent_long_line(std::string_view head);
+    /// It has ended, or is given up: an open turn gets an error, and no end.
+    void agent_ended(std::string_view why) { events_.error("agent_failed", why); }
     /// A command of the guest, but shutdown.
     void command(const HostCommand& command);
 

@@ -8,8 +8,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "bridge/adapters/acp.hpp"
@@ -17,6 +17,7 @@
 #include "bridge/adapters/stream_json.hpp"
 #include "bridge/agents/runtime.hpp"
 #include "bridge/protocol.hpp"
+#include "core/plain/utf8.hpp"
 
 namespace atl::adapter {
 namespace {
@@ -24,6 +25,8 @@ namespace {
 constexpr std::size_t k_read_bytes = 32UL * 1024;
 // The grace that the guest gives an agent that closed its output.
 constexpr guest::Millis k_end_of_output_grace{1000};
+// An agent's end is told with so much of what it said last.
+constexpr std::size_t k_last_words_bytes = 1024;
 
 /// Waits for room. False: nobody reads any more.
 bool write_all(int fd, std::string_view text) {
@@ -38,15 +41,25 @@ bool write_all(int fd, std::string_view text) {
     return true;
 }
 
-void write_log(std::string_view lines) {
-    std::string text;
-    while (!lines.empty()) {
-        const std::size_t end = lines.find('\n');
-        text.append("atoll-agent: ").append(lines.substr(0, end)).push_back('\n');
-        lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-    }
-    // The log loses lines rather than hold up a turn.
-    static_cast<void>(write_all(STDERR_FILENO, text));
+/// What is in a pipe now, up to k_read_bytes of it. Nothing: it is empty; an empty text: it has ended.
+std::optional<std::string> read_now(int fd) {
+    std::string text(k_read_bytes, '\0');
+    const ssize_t size = read(fd, text.data(), text.size());
+    if (size < 0 && (errno == EINTR || errno == EAGAIN))
+        return std::nullopt;
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return text;
+}
+
+/// What is in a pipe now, all of it; it holds at most /proc/sys/fs/pipe-max-size.
+std::string read_rest(int fd) {
+    int left_bytes = 0;
+    if (ioctl(fd, FIONREAD, &left_bytes) != 0 || left_bytes <= 0)
+        return {};
+    std::string text(static_cast<std::size_t>(left_bytes), '\0');
+    const ssize_t size = read(fd, text.data(), text.size());
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return text;
 }
 
 bool wants_timing() {
@@ -64,6 +77,7 @@ Driver::Driver(Recipe recipe, std::string directory, AgentState state)
       input_(loop_, [this](const char* why) { fail(why); }),
       host_watch_([this] { on_host(); }),
       agent_watch_([this] { on_agent(); }),
+      errors_watch_([this] { on_errors(); }),
       signal_watch_([this] { on_signal(); }),
       host_lines_([this](std::string_view line) { on_host_line(line); },
                   [this](std::string_view) { fail("got a command beyond the bound"); }),
@@ -82,7 +96,7 @@ Driver::~Driver() {
 
 int Driver::run() {
     if (!set_up()) {
-        write_log("cannot set up its loop");
+        log("cannot set up its loop");
         return 70;  // EX_SOFTWARE of sysexits.h
     }
     begin(state_.session());
@@ -115,6 +129,7 @@ void Driver::begin(std::string session) {
         protocol_ = std::make_unique<AcpProtocol>(settings, wishes_);
     }
     agent_splitter_ = std::make_unique<guest::LineSplitter>(agent_lines_);
+    last_words_.clear();
     Program program = start_program(argv);
     if (program.pid < 0)
         return fail("cannot be started: cannot run " + argv[0] + ": " + strerrordesc_np(-program.pid));
@@ -122,7 +137,8 @@ void Driver::begin(std::string session) {
     children_.watch(pid_, [this](const guest::Ending& ending) { on_exit(ending); });
     input_.open(std::move(program.input));
     output_ = std::move(program.output);
-    if (!loop_.add(output_.get(), EPOLLIN, agent_watch_))
+    errors_ = std::move(program.errors);
+    if (!loop_.add(output_.get(), EPOLLIN, agent_watch_) || !loop_.add(errors_.get(), EPOLLIN, errors_watch_))
         return fail("has an output that cannot be watched");
     timing_.tell(wishes_.log, "started");
     protocol_->start();
@@ -130,15 +146,14 @@ void Driver::begin(std::string session) {
 }
 
 void Driver::on_host() {
-    std::array<char, k_read_bytes> buffer;  // NOLINT: written before it is read
-    const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (size < 0 && (errno == EINTR || errno == EAGAIN))
+    const std::optional<std::string> text = read_now(STDIN_FILENO);
+    if (!text)
         return;
-    if (size <= 0) {
+    if (text->empty()) {
         loop_.remove(STDIN_FILENO);
         return stop();
     }
-    host_splitter_.feed({buffer.data(), static_cast<std::size_t>(size)});
+    host_splitter_.feed(*text);
     pump();
 }
 
@@ -154,21 +169,49 @@ void Driver::on_host_line(std::string_view line) {
 }
 
 void Driver::on_agent() {
-    std::array<char, k_read_bytes> buffer;  // NOLINT: written before it is read
-    const ssize_t size = read(output_.get(), buffer.data(), buffer.size());
-    if (size < 0 && (errno == EINTR || errno == EAGAIN))
+    const std::optional<std::string> text = read_now(output_.get());
+    if (!text)
         return;
-    if (size > 0) {
-        agent_splitter_->feed({buffer.data(), static_cast<std::size_t>(size)});
+    if (!text->empty()) {
+        agent_splitter_->feed(*text);
         return pump();
     }
     loop_.remove(output_.get());
     output_.reset();
     // It can say nothing more: its exit should be next.
-    loop_.arm(k_end_of_output_grace, [this] {
-        if (pid_ > 0)
+    loop_.arm(k_end_of_output_grace, [this, pid = pid_] {
+        if (pid_ == pid)
             fail("closed its output");
     });
+}
+
+/// The agent's stderr goes into the log as it is.
+void Driver::on_errors() {
+    const std::optional<std::string> text = read_now(errors_.get());
+    if (!text)
+        return;
+    if (!text->empty())
+        return remember(*text);
+    loop_.remove(errors_.get());
+    errors_.reset();
+}
+
+void Driver::remember(std::string_view text) {
+    // The log loses text rather than hold up a turn.
+    static_cast<void>(write_all(STDERR_FILENO, text));
+    last_words_.append(text);
+    if (last_words_.size() > k_last_words_bytes)
+        last_words_.erase(0, last_words_.size() - k_last_words_bytes);
+}
+
+void Driver::log(std::string_view lines) {
+    std::string text;
+    while (!lines.empty()) {
+        const std::size_t end = lines.find('\n');
+        text.append("atoll-agent: ").append(lines.substr(0, end)).push_back('\n');
+        lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
+    }
+    remember(text);
 }
 
 void Driver::on_signal() {
@@ -180,17 +223,18 @@ void Driver::on_signal() {
             stop();
 }
 
-/// Reads the last lines of an agent that has ended: other processes may hold the pipe for ever.
+/// Reads the last lines of an agent that has ended: other processes may hold its pipes for ever.
 void Driver::drain() {
-    int left_bytes = 0;
-    if (!output_ || ioctl(output_.get(), FIONREAD, &left_bytes) != 0)
-        return;
-    std::string text(static_cast<std::size_t>(left_bytes), '\0');
-    const ssize_t size = left_bytes > 0 ? read(output_.get(), text.data(), text.size()) : 0;
-    if (size > 0)
-        agent_splitter_->feed(std::string_view(text).substr(0, static_cast<std::size_t>(size)));
-    loop_.remove(output_.get());
-    output_.reset();
+    if (errors_) {
+        remember(read_rest(errors_.get()));
+        loop_.remove(errors_.get());
+        errors_.reset();
+    }
+    if (output_) {
+        agent_splitter_->feed(read_rest(output_.get()));
+        loop_.remove(output_.get());
+        output_.reset();
+    }
 }
 
 void Driver::on_exit(const guest::Ending& ending) {
@@ -204,13 +248,13 @@ void Driver::on_exit(const guest::Ending& ending) {
     if (over_)
         return;
     if (forgets_session) {
-        write_log("the agent did not take up its session and " + guest::describe(ending) +
-                  "; it is started again without");
+        log("the agent did not take up its session and " + guest::describe(ending) +
+            "; it is started again without");
         static_cast<void>(state_.keep_session({}));
         return begin({});
     }
     if (!stopping_)
-        write_log("the agent " + recipe_.name + " " + guest::describe(ending));
+        tell_end(guest::describe(ending));
     over_ = true;
     if (!ending.signalled || stopping_)
         return loop_.stop(stopping_ ? 0 : ending.code);
@@ -229,10 +273,10 @@ void Driver::pump() {
     const std::string to_host = std::exchange(wishes_.to_host, {});
     timing_.look_at(wishes_.log, to_host);
     if (const std::string lines = std::exchange(wishes_.log, {}); !lines.empty())
-        write_log(lines);
+        log(lines);
     if (const std::string session = std::exchange(wishes_.session, {}); !session.empty())
         if (const std::string wrong = state_.keep_session(session); !wrong.empty())
-            write_log("cannot keep the session: " + wrong);
+            log("cannot keep the session: " + wrong);
     if (const std::string lines = std::exchange(wishes_.to_agent, {}); !lines.empty())
         input_.write(lines);
     if (!to_host.empty() && !write_all(STDOUT_FILENO, to_host))
@@ -251,8 +295,20 @@ void Driver::stop() {
 
 void Driver::fail(std::string_view why) {
     if (!over_)
-        write_log("the agent " + recipe_.name + " " + std::string(why));
+        tell_end(why);
     end(1);
+}
+
+/// In the log and, with what the agent said last, in the open turn. The turn has no `done`: the guest ends it
+/// when this program has ended.
+void Driver::tell_end(std::string_view why) {
+    const std::string text = "the agent " + recipe_.name + " " + std::string(why);
+    std::string_view said = last_words_;
+    said.remove_suffix(said.size() - (said.find_last_not_of("\r\n \t") + 1));
+    protocol_->agent_ended(said.empty() ? text
+                                        : text + "; its log ends: " + base::excerpt(said, said.size()));
+    static_cast<void>(write_all(STDOUT_FILENO, std::exchange(wishes_.to_host, {})));
+    log(text);
 }
 
 void Driver::end(int status) {

@@ -50,6 +50,7 @@ class Driver {
     void on_host();
     void on_host_line(std::string_view line);
     void on_agent();
+    void on_errors();
     void on_signal();
     void on_exit(const guest::Ending& ending);
     void drain();
@@ -57,6 +58,9 @@ class Driver {
     void stop();
     void end(int status);
     void fail(std::string_view why);
+    void remember(std::string_view text);
+    void log(std::string_view lines);
+    void tell_end(std::string_view why);
 
     Recipe recipe_;
     std::string directory_;
@@ -69,12 +73,15 @@ class Driver {
     std::string session_;  // that the agent was started with
     guest::AgentInput input_;
     base::UniqueFd output_;
+    base::UniqueFd errors_;
+    std::string last_words_;  // the end of the log since the agent started
     base::UniqueFd signals_;
     pid_t pid_ = -1;
     bool stopping_ = false;
     bool over_ = false;
     Watch host_watch_;
     Watch agent_watch_;
+    Watch errors_watch_;
     Watch signal_watch_;
     Lines host_lines_;
     Lines agent_lines_;

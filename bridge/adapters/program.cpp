@@ -26,10 +26,10 @@ bool open_pipe(Pipe& pipe) {
     return true;
 }
 
-[[noreturn]] void become(char* const* argv, pid_t parent, int input, int output, int failures) {
+[[noreturn]] void become(char* const* argv, pid_t parent, int input, int output, int errors, int failures) {
     // A parent that ended before this call is not told (prctl(2), PR_SET_PDEATHSIG).
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && dup2(input, STDIN_FILENO) >= 0 &&
-        dup2(output, STDOUT_FILENO) >= 0) {
+        dup2(output, STDOUT_FILENO) >= 0 && dup2(errors, STDERR_FILENO) >= 0) {
         signal(SIGPIPE, SIG_DFL);
         sigset_t none;
         sigemptyset(&none);
@@ -47,8 +47,9 @@ Program start_program(const std::vector<std::string>& argv) {
     Program program;
     Pipe input;
     Pipe output;
+    Pipe errors;
     Pipe failures;
-    if (!open_pipe(input) || !open_pipe(output) || !open_pipe(failures)) {
+    if (!open_pipe(input) || !open_pipe(output) || !open_pipe(errors) || !open_pipe(failures)) {
         program.pid = -errno;
         return program;
     }
@@ -59,7 +60,7 @@ Program start_program(const std::vector<std::string>& argv) {
     const pid_t parent = getpid();
     program.pid = fork();
     if (program.pid == 0)
-        become(arguments.data(), parent, input.read_end.get(), output.write_end.get(),
+        become(arguments.data(), parent, input.read_end.get(), output.write_end.get(), errors.write_end.get(),
                failures.write_end.get());
     if (program.pid < 0) {
         program.pid = -errno;
@@ -74,8 +75,10 @@ Program start_program(const std::vector<std::string>& argv) {
     }
     fcntl(input.write_end.get(), F_SETFL, O_NONBLOCK);
     fcntl(output.read_end.get(), F_SETFL, O_NONBLOCK);
+    fcntl(errors.read_end.get(), F_SETFL, O_NONBLOCK);
     program.input = std::move(input.write_end);
     program.output = std::move(output.read_end);
+    program.errors = std::move(errors.read_end);
     return program;
 }
 

@@ -15,10 +15,11 @@ struct Program {
     pid_t pid = -1;         // or the negated errno of what failed, exec included
     base::UniqueFd input;   // the writing end of its stdin, non-blocking
     base::UniqueFd output;  // the reading end of its stdout, non-blocking
+    base::UniqueFd errors;  // the same of its stderr
 };
 
-/// argv[0] is looked up in PATH unless it holds a slash. Its environment, directory and stderr are the
-/// adapter's; its signals are at their defaults.
+/// argv[0] is looked up in PATH unless it holds a slash. Its environment and directory are the adapter's; its
+/// signals are at their defaults.
 Program start_program(const std::vector<std::string>& argv);
 
 }  // namespace atl::adapter

@@ -27,8 +27,8 @@ base::Result<void> ManagerSettings::check_agent(const std::string& name) const {
     if (agent->missing.empty())
         return {};
     const std::string how = agent->setup.empty() ? "" : " This installs it: " + agent->setup;
-    return base::Error(base::Errc::unknown_agent,
-                       "The agent `" + name + "` is not installed on this host: " + agent->missing + "." + how);
+    return base::Error(base::Errc::unknown_agent, "The agent `" + name + "` is not installed on this host: " +
+                                                      agent->missing + "." + how);
 }
 
 base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network) {

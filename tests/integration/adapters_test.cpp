@@ -116,7 +116,7 @@ TEST_CASE(
     lab.api.call(200, "POST", "/v1/conversations/" + id + "/pause");
     CHECK(lab.api.message(id, "two").output == "said one,two");
     const Turn died = lab.api.message(id, "die");
-    CHECK(died.errors == std::vector<std::string>{"agent_crashed"});
+    CHECK(died.errors == std::vector<std::string>{"agent_failed"});
     CHECK(died.events.back()["type"] == "done");
     lab.api.await_status(id, "paused");
     CHECK(lab.api.message(id, "three").output == "said one,two,die,three");

@@ -2,9 +2,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/limits.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "house.hpp"
 #include "tests/support/result_printer.hpp"
@@ -43,6 +46,43 @@ struct Table {
             decided.push_back(decision.id + " " + std::string(to_string(decision.outcome)) + " " +
                               std::string(to_string(decision.reason)) + " " + decision.option_id);
         }};
+};
+
+using Permits = std::vector<std::pair<std::string, std::string>>;
+
+/// A conversation whose turn runs, and a reader of its log.
+struct AskedTurn {
+    explicit AskedTurn(std::size_t turn_bytes = base::k_max_turn_log_bytes)
+        : house(sandbox::ManagerSettings{}, bounded_by(turn_bytes)) {
+        reader = subscribe(*house.conversations, id, 0).value();
+        REQUIRE(house.answer<conversation::TurnTicket>([&](auto reply) {
+            house.conversations->message(id, {"x", "", ""}, conversation::MessageReply::at_once,
+                                         std::move(reply));
+        }));
+    }
+    void say(const char* name, std::string_view data) {
+        house.world.queries.back()->observer->on_event({name, data});
+        house.settle();
+    }
+    /// The types of the events of the turn, each with a space.
+    std::string types() {
+        std::string all;
+        const auto all_of_it = subscribe(*house.conversations, id, 0).value();
+        for (const auto& event : all_of_it->next(1'000'000).value().events)
+            if (event->turn != 0)
+                all.append(to_string(event->type)).append(" ");
+        return all;
+    }
+
+    static conversation::ManagerSettings bounded_by(std::size_t turn_bytes) {
+        conversation::ManagerSettings settings;
+        settings.log_bounds.turn_bytes = turn_bytes;
+        return settings;
+    }
+
+    House house;
+    const std::string id = house.create()->record.id;
+    std::unique_ptr<conversation::Subscription> reader;
 };
 
 }  // namespace
@@ -101,43 +141,46 @@ TEST_CASE("a permission that nobody answers is denied when its time is over") {
 }
 
 TEST_CASE("an agent hears of the decision of its permission, and the log has it before the end of the turn") {
-    House house{sandbox::ManagerSettings{}};
-    const std::string id = house.create()->record.id;
-    const auto say = [&](const char* name, std::string_view data) {
-        house.world.queries.back()->observer->on_event({name, data});
-        house.settle();
-    };
-    const auto types = [&] {
-        std::string all;
-        const auto reader = subscribe(*house.conversations, id, 0).value();
-        for (const auto& event : reader->next(1'000'000).value().events)
-            if (event->turn != 0)
-                all.append(to_string(event->type)).append(" ");
-        return all;
-    };
-    REQUIRE(house.answer<conversation::TurnTicket>([&](auto reply) {
-        house.conversations->message(id, {"x", "", ""}, conversation::MessageReply::at_once,
-                                     std::move(reply));
-    }));
-    const auto follower = subscribe(*house.conversations, id, 0).value();
-    say("permission_request", k_data);
-    CHECK(house.world.permits.empty());
+    AskedTurn turn;
+    turn.reader->follow();
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits.empty());
     const auto give = [&](const std::string& option) {
-        return house.answer(
-            [&](auto reply) { house.conversations->answer_permission(id, "p1", option, std::move(reply)); });
+        return turn.house.answer([&](auto reply) {
+            turn.house.conversations->answer_permission(turn.id, "p1", option, std::move(reply));
+        });
     };
     SECTION("it is answered") {
         REQUIRE(give("y").has_value());
-        CHECK(house.world.permits == std::vector<std::pair<std::string, std::string>>{{"p1", "y"}});
+        CHECK(turn.house.world.permits == Permits{{"p1", "y"}});
         CHECK(give("y").error().code() == base::Errc::not_found);
     }
     SECTION("the turn is interrupted") {
-        REQUIRE(house.answer([&](auto reply) { house.conversations->interrupt(id, std::move(reply)); }));
-        CHECK(house.world.permits == std::vector<std::pair<std::string, std::string>>{{"p1", ""}});
+        REQUIRE(turn.house.answer(
+            [&](auto reply) { turn.house.conversations->interrupt(turn.id, std::move(reply)); }));
+        CHECK(turn.house.world.permits == Permits{{"p1", ""}});
     }
     SECTION("the turn ends first") {}
-    say("done", "{}");
-    CHECK(types() == "turn_start permission_request permission_resolved done ");
+    turn.say("done", "{}");
+    CHECK(turn.types() == "turn_start permission_request permission_resolved done ");
+}
+
+TEST_CASE("one who reads pages of the log does not follow the conversation: a permission is denied at once") {
+    AskedTurn turn;
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
+    CHECK(turn.types() == "turn_start permission_request permission_resolved ");
+    turn.reader->follow();
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits.size() == 1);
+}
+
+TEST_CASE("a permission that the log has no room for is denied: nobody hears of it") {
+    AskedTurn turn(4096);
+    turn.reader->follow();
+    turn.say("text_delta", R"({"delta":")" + std::string(5000, 'x') + "\"}");
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
 }
 
 }  // namespace atl::test::permissions_test
