@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/unique_fd.hpp"
 
 namespace atl::adapter {
@@ -51,7 +52,7 @@ std::string write_file(const std::string& path, std::string_view text) {
 }  // namespace
 
 AgentState::AgentState(const std::string& workspace, const std::string& agent)
-    : folder_(workspace + "/.atoll/agents/" + agent) {}
+    : folder_(workspace + "/" + std::string(base::k_state_folder) + "/agents/" + agent) {}
 
 std::string AgentState::prepare(const std::vector<std::pair<std::string, std::string>>& files) const {
     if (std::string wrong = make_folders(folder_ + "/"); !wrong.empty())

@@ -77,7 +77,7 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
     CHECK(spec.adapter == "acp");
     CHECK(spec.permissions == atl::sandbox::PermissionPolicy::deny);
     CHECK(spec.permission_timeout == std::chrono::seconds{7});
-    CHECK(spec.limits.applied_to({}).max_processes == 256);
+    CHECK(spec.limits.applied_to({}).max_processes == 256U);
     CHECK(spec.setup == "make it");
     CHECK(spec.missing.empty());
     CHECK_FALSE(spec.needs_network);
@@ -170,7 +170,7 @@ TEST_CASE("The recipes that come with the server are taken, and are installed by
         CHECK(spec.name == name);
         CHECK_FALSE(spec.missing.empty());
         CHECK(spec.permissions == atl::sandbox::PermissionPolicy::ask);
-        CHECK(spec.limits.applied_to({}).max_processes >= 256);
+        CHECK(spec.limits.applied_to({}).max_processes >= 256U);
         REQUIRE(spec.argv.size() == 2);
         CHECK(atl::adapter::parse_recipe(spec.argv[1]).has_value());
         CHECK(std::filesystem::exists(entry.path().parent_path() / (name + ".package-lock.json")));
