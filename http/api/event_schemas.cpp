@@ -133,7 +133,8 @@ constexpr std::array k_error_events = std::to_array<ErrorEvent>({
     {"`agent_crashed`", "the agent ended in the turn, or its stream broke"},
     {"`agent_error`", "a coding agent ended its turn with an error, which `message` is"},
     {"`agent_failed`",
-     "the agent could not be started, or a coding agent ended in the turn; `message` ends with what it said last"},
+     "the agent could not be started, or a coding agent ended in the turn; `message` ends with what it said "
+     "last"},
     {"`agent_protocol`", "the agent wrote a line that is no event; the line is dropped"},
     {"`bridge_failed`", "the sandbox broke the protocol"},
     {"`conversation_deleted`, `conversation_ended`", "the conversation was deleted; its time was up"},
