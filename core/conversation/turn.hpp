@@ -98,6 +98,7 @@ class Turn final : private sandbox::QueryObserver {
     bool truncated_ = false;
     bool last_was_error_ = false;
     base::SteadyTime started_{};
+    std::optional<base::Millis> first_event_;  // of the agent, after `started_`
     base::WallTime started_at_{};
     EventPtr start_;  // unless it is long
     base::TimerId grace_timer_ = 0;
