@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -398,7 +399,8 @@ Result<void> Application::Parts::open_http() {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
         const auto& names = config.names_of_ports();
-        const auto host = names ? names->host_of_port(sandbox.id, port) : std::nullopt;
+        const bool is_shown = config.port_names || std::ranges::count(sandbox.preview.ports, port) > 0;
+        const auto host = names && is_shown ? names->host_of_port(sandbox.id, port) : std::nullopt;
         return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
     api = std::make_unique<http::Api>(
@@ -429,8 +431,7 @@ Result<void> Application::Parts::open_http() {
     }
     http::Services services(*gate);
     open_previews();
-    const bool have_own_listener = !config.preview_listen.empty();
-    if (const auto& names = config.names_of_ports(); names && !have_own_listener)
+    if (const auto& names = config.names_of_ports(); names && config.preview_listen.empty())
         services.add("*." + names->domain(), *previews);
     if (const std::string warning = listen_warning(config); !warning.empty())
         LogLine(evt::listen_warning).quoted("err", warning).warn();
@@ -441,7 +442,7 @@ Result<void> Application::Parts::open_http() {
         addresses.insert(addresses.end(), bound->begin(), bound->end());
     }
     preview_addresses = addresses;
-    if (!have_own_listener)
+    if (config.preview_listen.empty())
         return {};
     auto bound = server->listen(config.preview_listen, http::Services(*previews));
     if (!bound)
@@ -470,8 +471,7 @@ void Application::Parts::open_previews() {
                                    config.limits};
     settings.port_names = config.port_names;
     // Nothing stands before a port of this machine.
-    if (config.previews)
-        settings.trusted_proxies = config.trusted_proxies;
+    settings.trusted_proxies = config.previews ? config.trusted_proxies : http::TrustedProxies();
     previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
     budgets.all.push_back(&previews->wakes());

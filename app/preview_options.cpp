@@ -31,8 +31,10 @@ bool is_preview_url(std::string_view text) {
 /// no flag tells of a proxy or another name. With TLS a browser would find no certificate for the names.
 bool is_of_this_machine(const Config& config) {
     const auto is_loopback = [](const std::string& address) {
-        return address.starts_with("127.") || address.starts_with("localhost:") ||
-               address.starts_with("[::1]:");
+        const std::string_view host = std::string_view(address).substr(0, address.rfind(':'));
+        // A name may begin with `127.`, too.
+        const bool is_literal = host.find_first_not_of("0123456789.") == host.npos;
+        return (host.starts_with("127.") && is_literal) || host == "localhost" || host == "[::1]";
     };
     return config.tls_cert.empty() && config.allowed_hosts.empty() && config.trusted_proxies.is_empty() &&
            std::ranges::all_of(config.listen, is_loopback);

@@ -31,9 +31,9 @@ std::string egress_data(const EgressNotice& notice);
 inline EventType type_of(const EgressNotice& notice) noexcept {
     return notice.reason.empty() ? EventType::egress_closed : EventType::egress_denied;
 }
-/// Of egress_request.
+/// The members of egress_request.
 std::string question_data(const EgressQuestion& question);
-/// Of egress_resolved.
+/// The members of egress_resolved.
 std::string decision_data(std::string_view id, std::string_view decision);
 std::string permission_data(const PermissionDecision& decision);
 std::string error_data(std::string_view code, std::string_view message);

@@ -44,7 +44,7 @@ class LiveWindow {
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
     bool is_followed() const noexcept { return !readers_.empty(); }
-    /// Whether a client follows live, who is no reader of a page or of a transcript.
+    /// True if a client follows live, who is no reader of a page or of a transcript.
     bool has_followers() const noexcept { return followers_ != 0; }
     /// `left` is called when the last reader is gone; it must only set something off.
     void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }

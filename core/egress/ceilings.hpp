@@ -75,8 +75,10 @@ class Ceilings {
     /// True if a range of --egress-private has the address, with whichever port.
     bool names(const base::IpAddress& address) const noexcept;
 
-    /// Whether a range of --egress-private has that address and port.
+    /// True if a range of --egress-private has that address and port.
     bool is_opened(const base::IpAddress& address, std::uint16_t port) const noexcept;
+    /// False: no range is opened, and Reach::ranges reaches no more than public_only.
+    bool opens_any() const noexcept { return !ranges_.empty(); }
 
   private:
     struct Range {

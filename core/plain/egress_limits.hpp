@@ -75,6 +75,11 @@ inline constexpr std::size_t k_max_egress_notices = 32;
 // at a time, and how many are asked in an interval.
 inline constexpr std::chrono::milliseconds k_egress_question_time{60'000};
 inline constexpr std::size_t k_max_open_egress_questions = 4;
+// Requests that wait for one of them: a client that leaves is not noticed until then, and keeps its
+// connection.
+inline constexpr std::size_t k_max_egress_question_waiters = 8;
+static_assert(k_max_open_egress_questions * k_max_egress_question_waiters <=
+              k_egress_connections_of_sandbox / 2);
 inline constexpr std::chrono::milliseconds k_egress_question_interval{60'000};
 inline constexpr std::size_t k_max_egress_questions = 10;
 

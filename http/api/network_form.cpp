@@ -62,7 +62,7 @@ std::optional<sandbox::NetworkSettings> read_network_alone(ObjectReader& reader)
     auto network = read_network(reader);
     if (network && network->egress.ask)
         reader.fail(base::Error(base::Errc::invalid_field,
-                                "`network.ask` must be false: a sandbox without a conversation has nobody "
+                                "`network.ask` belongs to the conversation: a sandbox without one has nobody "
                                 "who could be asked.")
                         .at("/network/ask"));
     return network;

@@ -1,7 +1,7 @@
 // Turns a program's terminal output into styled runs of text, piece by piece as it arrives.
-// Everything it reads is hostile: only colours, bold, dim, italic, underline, inverse and strike have an effect; every
-// other escape sequence is dropped, and characters that hide or reorder text are shown by name. Bounded: a sequence
-// without an end is given up. Not here: the DOM.
+// Everything it reads is hostile: only colours, bold, dim, italic, underline, inverse and strike have an effect, and what
+// rewrites the last line (line.mjs); every other escape sequence is dropped, and characters that hide or reorder text are
+// shown by name. Bounded: a sequence without an end is given up. Not here: the DOM.
 
 const MAX_SEQUENCE = 256; // characters of one control sequence
 const MAX_STRING = 4096; // characters of an OSC, DCS, PM, APC or SOS string
@@ -69,18 +69,21 @@ export class AnsiParser {
     #length = 0; // of an unfinished string
     #style = plain();
     #classes = '';
-    #carriage = false; // a \r came last: a \n after it belongs to it
     #high = ''; // first half of a surrogate pair
 
-    /** Runs of `text`: [{text, classes}], classes for CSS, never empty text. */
+    /**
+     * Runs of `text`: [{text, classes}], classes for CSS; between them {act, text: '', classes: ''} for what moves in the last line:
+     * return, back, erase-0, erase-1, erase-2.
+     */
     feed(text) {
         const runs = [];
         const emit = (piece, names) => {
             if (piece === '') return;
             const last = runs.at(-1);
-            if (last !== undefined && last.classes === names) last.text += piece;
+            if (last !== undefined && last.act === undefined && last.classes === names) last.text += piece;
             else runs.push({ text: piece, classes: names });
         };
+        const move = (act) => runs.push({ act, text: '', classes: '' });
         text = this.#high + text;
         this.#high = '';
         if (/[\ud800-\udbff]$/.test(text)) {
@@ -89,35 +92,30 @@ export class AnsiParser {
         }
         let at = 0;
         while (at < text.length) {
-            if (this.#state === TEXT) at = this.#text(text, at, emit);
-            else at = this.#control(text, at);
+            if (this.#state === TEXT) at = this.#text(text, at, emit, move);
+            else at = this.#control(text, at, move);
         }
         return runs;
     }
 
-    #text(text, at, emit) {
+    #text(text, at, emit, move) {
         SPECIAL.lastIndex = at;
         const found = SPECIAL.exec(text);
         const end = found === null ? text.length : found.index;
-        if (end > at) {
-            const skip = this.#carriage && text[at] === '\n' ? 1 : 0;
-            this.#carriage = false;
-            emit(text.slice(at + skip, end), this.#classes);
-        }
+        emit(text.slice(at, end), this.#classes);
         if (found === null) return text.length;
         const character = found[0];
         if (character === '\x1b') {
             this.#state = ESCAPE;
             return end + 1;
         }
-        this.#carriage = character === '\r';
-        // A line that would be written over is kept: nothing that was shown disappears.
-        if (character === '\r') emit('\n', this.#classes);
+        if (character === '\r') move('return');
+        else if (character === '\b') move('back');
         else emit(visible(character), 'a-control');
         return end + character.length;
     }
 
-    #control(text, at) {
+    #control(text, at, move) {
         const character = text[at];
         const code = text.charCodeAt(at);
         switch (this.#state) {
@@ -138,6 +136,7 @@ export class AnsiParser {
             case SEQUENCE:
                 if (code >= 0x40 && code <= 0x7e) {
                     if (character === 'm') this.#sgr(this.#held);
+                    if (character === 'K' && /^[012]?$/.test(this.#held)) move(`erase-${this.#held || 0}`);
                     this.#state = TEXT;
                     return at + 1;
                 }
@@ -192,7 +191,10 @@ export class AnsiParser {
     }
 }
 
-/** `text` as one harmless string: no escape sequence, nothing that hides or reorders. */
+const KEPT = { return: '\n', back: '^H' };
+
+/** `text` as one harmless string: no escape sequence, nothing that hides or reorders; of a line that is written over, all of it. */
 export function harmless(text) {
-    return new AnsiParser().feed(String(text)).map((run) => run.text).join('');
+    const runs = new AnsiParser().feed(String(text).replaceAll('\r\n', '\n'));
+    return runs.map(({ act, text: piece }) => KEPT[act] ?? piece).join('');
 }

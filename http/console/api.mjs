@@ -68,6 +68,10 @@ export class Api {
     get(id) {
         return this.json('GET', pathOf(id));
     }
+    /** A page of its log: {events, next}. */
+    events(id, after, limit, signal) {
+        return this.json('GET', `${pathOf(id)}/events?after=${after}&limit=${limit}`, { headers: { Accept: 'application/json' }, signal });
+    }
     patch(id, change) {
         return this.json('PATCH', pathOf(id), { body: change });
     }
@@ -93,19 +97,11 @@ export class Api {
     }
 
     /**
-     * Sends a message: {turn, after}. A request that got no answer is repeated; the Idempotency-Key makes that safe,
-     * which is why messages take this way also where events come over a WebSocket.
+     * Sends a message: {turn, after}. The key makes it safe to send it again, which is why messages take this way also where
+     * events come over a WebSocket.
      */
-    async send(id, content, { attempts = 4, wait = (ms) => new Promise((done) => setTimeout(done, ms)) } = {}) {
-        const headers = { 'Idempotency-Key': randomWord() };
-        for (let attempt = 1; ; ++attempt) {
-            try {
-                return await this.json('POST', `${pathOf(id)}/messages`, { body: { content }, headers });
-            } catch (error) {
-                if (error.status !== 0 || attempt >= attempts) throw error;
-                await wait(500 * 2 ** (attempt - 1));
-            }
-        }
+    send(id, content, key) {
+        return this.json('POST', `${pathOf(id)}/messages`, { body: { content }, headers: { 'Idempotency-Key': key } });
     }
 }
 
@@ -115,8 +111,4 @@ export function sandboxPathOf(sandboxId) {
 
 export function pathOf(id) {
     return `/v1/conversations/${encodeURIComponent(id)}`;
-}
-
-function randomWord() {
-    return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -4,11 +4,14 @@ import { Api, ApiError } from './api.mjs';
 import { ask } from './ask.mjs';
 import { Chat } from './chat.mjs';
 import { Drafts } from './drafts.mjs';
-import { enforcementOf, nameOf } from './labels.mjs';
+import { enforcementOf, nameOf, serverLineOf } from './labels.mjs';
+import { LIMITS, readForm } from './limits.mjs';
 import { ConversationList } from './list.mjs';
+import { Menu } from './menu.mjs';
 import { networkOf } from './network.mjs';
 import { NetworkFields } from './network_fields.mjs';
 import { NetworkPanel } from './network_panel.mjs';
+import { Outbox } from './outbox.mjs';
 import { PreviewPanel } from './preview_panel.mjs';
 import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
 import { h, options } from './view.mjs';
@@ -22,7 +25,7 @@ for (const [name, id] of Object.entries({
     app: 'app', signIn: 'sign-in', keyForm: 'key-form', key: 'key', keyError: 'key-error', list: 'list', empty: 'list-empty',
     more: 'more', server: 'server', welcome: 'welcome', chat: 'chat', title: 'title', status: 'status', connection: 'connection',
     freeze: 'freeze', pause: 'pause', usage: 'usage', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
-    folded: 'folded', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
+    folded: 'folded', waiting: 'waiting', starters: 'starters', loading: 'loading', opening: 'opening', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
     sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
     createAgent: 'create-agent', createNetwork: 'create-network', createEgress: 'create-egress', createHint: 'create-hint', createError: 'create-error',
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
@@ -31,17 +34,29 @@ for (const [name, id] of Object.entries({
 // Those of the other views, by their own names in another spelling.
 for (const id of [
     'tabs', 'terminal-tab', 'files-panel', 'tree', 'file-new', 'folder-new', 'file-upload', 'folder-upload', 'file-input', 'folder-input',
-    'file-download', 'file-rename', 'file-delete', 'files-problem', 'files-said', 'editor', 'editor-empty', 'editor-open', 'editor-name',
+    'file-download', 'file-rename', 'file-delete', 'files-problem', 'files-said', 'files-hidden', 'editor', 'editor-empty', 'editor-open', 'editor-name',
     'editor-facts', 'editor-save', 'editor-revert', 'editor-close', 'editor-conflict', 'editor-theirs', 'editor-mine', 'editor-note',
     'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
     'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
     'network', 'network-dialog', 'network-form', 'network-mode', 'network-egress', 'network-error', 'denials', 'denials-list', 'denials-problem', 'questions', 'questions-list', 'questions-problem',
-    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame',
+    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame', 'veil', 'veil-text', 'veil-resume', 'veil-close', 'preview-tab', 'search', 'create-limits', 'create-fields',
+    'actions', 'own-actions', 'menu', 'menu-button', 'rename', 'copy-curl', 'copy-id', 'save-transcript',
 ])
     at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
 at.keys.dataset.text = at.keys.textContent;
 const createFields = new NetworkFields(at.createNetwork, at.createEgress);
 const networkFields = new NetworkFields(at.networkMode, at.networkEgress);
+
+const limitFields = new Map(
+    [...LIMITS, ['idleMinutes', 'Pause after, minutes']].map(([name, label]) => {
+        const field = h('input');
+        Object.assign(field, { type: 'text', inputMode: 'numeric', autocomplete: 'off', placeholder: 'default' });
+        const box = h('label', '', label);
+        box.append(field);
+        at.createFields.append(box);
+        return [name, field];
+    }),
+);
 
 let api = null;
 let system = null;
@@ -51,6 +66,7 @@ let chat = null;
 let workbench = null;
 let preview = null;
 let network = null;
+let menu = null;
 let opening = 0;
 let signing = 0;
 let creating = 0;
@@ -84,6 +100,7 @@ function askForKey(error = null) {
     list = null;
     api = null;
     at.app.hidden = true;
+    at.loading.hidden = true;
     at.signIn.hidden = false;
     document.title = 'Atoll';
     show(at.keyError, error);
@@ -118,10 +135,13 @@ async function signIn(key) {
     system = answer;
     api = trying;
     at.signIn.hidden = true;
+    at.loading.hidden = true;
     at.app.hidden = false;
-    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more }, (id) => drafts.hasEdits(id));
+    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more, search: at.search }, (id) => drafts.hasEdits(id));
     list.refresh();
-    at.server.textContent = `Atoll ${system.version}`;
+    const { text, detail } = serverLineOf(system);
+    at.server.textContent = text;
+    at.server.title = detail;
     route();
 }
 
@@ -132,9 +152,12 @@ at.keyForm.addEventListener('submit', (event) => {
 });
 
 byId('sign-out').addEventListener('click', async () => {
-    const question = { title: 'Sign out?', text: 'Files were changed here and not saved. The changes are lost.', action: 'Sign out' };
-    if (drafts.hasAnyEdits && (await ask(at, question)) === null) return;
+    const lost = [];
+    if (drafts.hasAnyEdits) lost.push('Files were changed here and not saved. The changes are lost.');
+    if (drafts.hasAnyUnsent) lost.push('Messages wait to be sent. They are lost.');
+    if (lost.length > 0 && (await ask(at, { title: 'Sign out?', text: lost.join(' '), action: 'Sign out' })) === null) return;
     forget();
+    drafts.stop();
     drafts = new Drafts();
     history.replaceState(null, '', location.pathname);
     askForKey();
@@ -153,10 +176,14 @@ function close() {
     preview = null;
     network?.destroy();
     network = null;
+    menu?.destroy();
+    menu = null;
+    at.menu.hidePopover();
     chat?.destroy();
     chat = null;
     at.app.classList.remove('open');
     at.welcome.hidden = false;
+    at.opening.hidden = true;
     document.title = 'Atoll';
     list?.select(null);
 }
@@ -164,29 +191,43 @@ function close() {
 async function open(id) {
     close();
     const attempt = opening;
+    at.welcome.hidden = true;
+    at.opening.hidden = false;
     let conversation;
     try {
         conversation = await api.get(id);
     } catch (error) {
         if (attempt !== opening || api === null) return;
+        close();
         history.replaceState(null, '', location.pathname);
         if (error.status === 404) return lose(id, 'There is no such conversation.');
         return tell(error.message);
     }
     if (attempt !== opening) return;
-    at.welcome.hidden = true;
+    at.opening.hidden = true;
     at.app.classList.add('open');
     list.select(id);
-    preview = new PreviewPanel(api, conversation, at, { tell });
+    preview = new PreviewPanel(api, conversation, at, {
+        tell,
+        resume: () => chat?.resume(),
+        closed: () => workbench?.leave('preview'),
+    });
     network = new NetworkPanel(api, conversation, at, {
         show: (shown) => networkFields.show(shown, system),
         fields: () => networkFields,
         changed: (changed) => chat?.update(changed),
         tell,
     });
-    const itsDrafts = drafts;
-    chat = new Chat(api, conversation, drafts, at, {
+    menu = new Menu(api, conversation, at, {
+        tell,
+        ask: (question) => ask(at, question),
+        changed: (changed) => chat?.id === changed.id && chat.update(changed),
+        lastAsked: () => chat?.lastAsked ?? null,
+    });
+    const outbox = drafts.outbox(id, () => makeOutbox(conversation));
+    chat = new Chat(api, conversation, drafts, outbox, at, {
         notEnforced: () => system?.notEnforced,
+        raise: (limit) => menu?.raise(limit),
         say,
         event: (event) => {
             preview?.event(event);
@@ -203,11 +244,7 @@ async function open(id) {
             workbench?.update(changed);
             preview?.update(changed);
             network?.update(changed);
-        },
-        unsent: (error) => {
-            // Another conversation may be open by now, or this one again; or nobody is signed in.
-            if (chat?.id === id) chat.showUnsent(error);
-            else if (drafts === itsDrafts) tell(`Not sent to “${nameOf(conversation)}”, where the text is kept: ${error.message}`);
+            menu?.update(changed);
         },
         gone: (gone, state) => lose(gone, harmless(state.detail) || 'The conversation is gone.'),
     });
@@ -215,6 +252,19 @@ async function open(id) {
     workbench = new Workbench(api, conversation, drafts.edits(id), at, { say, tell, ask: (question) => ask(at, question) }, hasTerminal);
     // On a touch screen it would call up the keyboard.
     if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
+}
+
+/** The messages of a conversation, which go on while another one is open. */
+function makeOutbox(conversation) {
+    const { id } = conversation;
+    const itsDrafts = drafts;
+    const refused = (text, error) => {
+        itsDrafts.giveBack(id, text);
+        if (chat?.id === id) chat.showUnsent(error);
+        else tell(`Not sent to “${nameOf(conversation)}”, where the text is kept: ${error.message}`);
+    };
+    const timers = { set: (act, ms) => setTimeout(act, ms), clear: (handle) => clearTimeout(handle) };
+    return new Outbox({ send: (text, key) => api.send(id, text, key), refused, timers });
 }
 
 /** The conversation is no more. */
@@ -240,7 +290,7 @@ function route() {
 
 window.addEventListener('hashchange', route);
 window.addEventListener('beforeunload', (event) => {
-    if (drafts.hasAnyEdits) event.preventDefault();
+    if (drafts.hasAnyEdits || drafts.hasAnyUnsent) event.preventDefault();
 });
 
 // The fragment names the open conversation: the link must not become one.
@@ -250,12 +300,24 @@ byId('skip').addEventListener('click', (event) => {
     at.message.focus();
 });
 
+// --- the menu of the open conversation
+
+const narrow = matchMedia('(max-width: 46rem)');
+// On a phone all actions are in the menu.
+const placeActions = () => {
+    if (narrow.matches) at.menu.append(at.ownActions);
+    else at.actions.prepend(at.ownActions);
+};
+narrow.addEventListener('change', placeActions);
+placeActions();
+at.menu.addEventListener('click', (event) => event.target.closest('button') !== null && at.menu.hidePopover());
+
 // --- dialogs
 
 for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog, at.networkDialog])
     dialog.querySelector('button[value=cancel]').addEventListener('click', () => dialog.close());
 
-byId('new').addEventListener('click', () => {
+function showCreate() {
     ++creating;
     at.createAgent.replaceChildren(...options(system.agents.map((agent) => [agent, agent]), system.defaultAgent));
     createFields.show('none', system);
@@ -263,8 +325,11 @@ byId('new').addEventListener('click', () => {
     at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));
     show(at.createError, null);
     at.createName.value = '';
+    for (const field of limitFields.values()) field.value = '';
+    at.createLimits.open = false;
     at.createDialog.showModal();
-});
+}
+for (const id of ['new', 'new-here']) byId(id).addEventListener('click', showCreate);
 
 at.createForm.addEventListener('submit', async (event) => {
     event.preventDefault();
@@ -275,7 +340,15 @@ at.createForm.addEventListener('submit', async (event) => {
     const [run, its] = [creating, api];
     // The dialog may be closed by now, or be open for another one.
     const isAsked = () => run === creating && at.createDialog.open;
-    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules, createFields.more) };
+    let typed;
+    try {
+        typed = readForm(Object.fromEntries(LIMITS.map(([name]) => [name, limitFields.get(name).value])), limitFields.get('idleMinutes').value);
+    } catch (error) {
+        at.createLimits.open = true;
+        button.disabled = false;
+        return show(at.createError, error);
+    }
+    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules, createFields.more), ...typed };
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {
@@ -294,6 +367,7 @@ at.createForm.addEventListener('submit', async (event) => {
 
 byId('delete').addEventListener('click', () => {
     show(at.deleteError, null);
+    byId('delete-title').textContent = `Delete “${at.title.textContent}”?`;
     at.deleteDialog.showModal();
 });
 

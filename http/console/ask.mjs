@@ -4,16 +4,18 @@
 let giveUp = null;
 
 /**
- * `at`: {askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit}. `name` undefined: nothing is to be typed.
+ * `at`: {askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit}. `name` undefined: nothing is to be typed;
+ * `label`: what it is, where it is no name.
  * `check(name)` says what is wrong with a name, or null. A promise of the name, of true, or of null for no.
  */
-export function ask(at, { title, text, name, action, check = () => null }) {
+export function ask(at, { title, text, name, label = 'Name', action, check = () => null }) {
     giveUp?.();
     const { askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit } = at;
     const hasName = name !== undefined;
     askTitle.textContent = title;
     askText.textContent = text;
     askLabel.hidden = askName.hidden = !hasName;
+    askLabel.textContent = label;
     askName.value = name ?? '';
     askProblem.hidden = true;
     askSubmit.textContent = action;

@@ -1,19 +1,27 @@
 // One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true. The page has one
 // place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
+import { Files } from './files.mjs';
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
+import { History } from './history.mjs';
 import { actionsOf, connectionOf, enforcementOf, limitsOf, nameOf, statusOf } from './labels.mjs';
+import { Pictures } from './pictures.mjs';
+import { startersOf } from './starters.mjs';
 import { Transcript } from './transcript.mjs';
 import { chooseTransport } from './transport.mjs';
-import { TranscriptView, h } from './view.mjs';
+import { TranscriptView, button, h } from './view.mjs';
 
 const REFETCH_MS = 200; // after an event that changes the conversation
+// Why a message waits, by its state.
+const WAITS = { server: 'Waits for the server.', turn: 'Waits until the turn before it is done.' };
 const ESCAPE_MS = 2500; // between the two Esc that stop a turn
 
 export class Chat {
     #api;
     #id;
     #drafts;
+    #outbox;
+    #bubbles = new Map(); // message of the outbox -> what shows it
     #at;
     #on;
     #conversation = null;
@@ -22,26 +30,35 @@ export class Chat {
     #gauges;
     #follower = null;
     #transport = 'sse';
-    #sending = false;
     #busy = false;
+    #wasAsked = false; // the log may not have it yet
     #escapeAt = -Infinity;
     #hint = null;
-    #refetch = null;
+    #history = new History();
+    #pictures;
+    #refetch = null; // the timer, or null while the conversation is known as it is
     #listeners = new AbortController();
 
-    /**
-     * `drafts`: Drafts. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset(), unsent(error)}; of
-     * these `unsent` alone is also called after destroy(): a message failed, and its text is among the drafts.
-     */
-    constructor(api, conversation, drafts, at, on) {
+    /** `drafts`: Drafts. `outbox`: Outbox. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset(), raise(limit)}. */
+    constructor(api, conversation, drafts, outbox, at, on) {
         this.#api = api;
         this.#id = conversation.id;
         this.#drafts = drafts;
+        this.#outbox = outbox;
         this.#at = at;
         this.#on = on;
         at.chat.hidden = false;
         this.showUnsent(null);
+        at.starters.hidden = true;
+        at.starters.replaceChildren();
+        this.#conversation = conversation;
+        const { signal } = this.#listeners;
+        const files = new Files(api, conversation.sandboxId);
+        const mayLook = () => this.#refetch === null && this.#conversation.status === 'active';
+        this.#pictures = new Pictures(files, (turn, picture) => this.#view.picture(turn, picture), mayLook, signal);
         this.#makeView(conversation);
+        outbox.on = (item) => this.#showWaiting(item);
+        outbox.isOpen = () => this.#isTurnOpen;
         this.#gauges = new Gauges(at.usage, () => api.usage(conversation.sandboxId), this.#listeners.signal);
         this.update(conversation);
         this.#listen();
@@ -66,9 +83,16 @@ export class Chat {
         return this.#id;
     }
 
+    get lastAsked() {
+        return this.#history.last;
+    }
+
     destroy() {
         this.#listeners.abort();
         this.#follower.stop();
+        this.#outbox.on = () => {};
+        this.#outbox.isOpen = () => false;
+        this.#outbox.hurry();
         this.#view.destroy();
         clearTimeout(this.#refetch);
         this.#endHint();
@@ -80,11 +104,19 @@ export class Chat {
         return this.#listeners.signal.aborted;
     }
 
+    get #isTurnOpen() {
+        // A long log may still be on its way.
+        return this.#transcript.openTurn !== null || this.#conversation.openTurn !== null;
+    }
+
     #makeView(conversation) {
-        const { log, turns, folded, latest } = this.#at;
+        const { log, turns, waiting, folded, latest } = this.#at;
         const onStuck = (stuck) => (latest.hidden = stuck);
         const terminal = conversation.agent === 'shell';
-        this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
+        const onRaise = (limit) => this.#on.raise(limit);
+        this.#view = new TranscriptView({ scroller: log, root: turns, waiting, folded, terminal, onStuck, onRaise });
+        this.#bubbles.clear();
+        for (const item of this.#outbox.items) this.#showWaiting(item);
     }
 
     #listen() {
@@ -96,12 +128,14 @@ export class Chat {
             this.#send();
         });
         on(message, 'keydown', (event) => {
+            if (event.key === 'ArrowUp' || event.key === 'ArrowDown') return this.#recall(event);
             if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
             event.preventDefault();
             this.#send();
         });
         on(message, 'input', () => {
             this.#drafts.setMessage(this.#id, message.value);
+            this.#history.reset();
             this.#fit();
         });
         on(stop, 'click', () => this.#interrupt());
@@ -122,14 +156,13 @@ export class Chat {
     }
 
     #reset() {
+        this.#at.starters.hidden = true;
         this.#on.reset();
+        this.#pictures.reset();
         this.#refetchSoon();
-        const { log, turns, folded } = this.#at;
         this.#view.destroy();
         this.#transcript = new Transcript();
-        const onStuck = (stuck) => (this.#at.latest.hidden = stuck);
-        const terminal = this.#conversation.agent === 'shell';
-        this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
+        this.#makeView(this.#conversation);
     }
 
     #event(event) {
@@ -139,36 +172,61 @@ export class Chat {
         this.#view.push(operations);
         for (const operation of operations) {
             if (operation.op === 'changed') this.#refetchSoon();
+            if (operation.op === 'question') this.#history.add(operation.text);
             if (operation.op === 'end' && event.seq > this.#conversation.lastSeq) this.#on.say(operation.failed ? 'The turn failed.' : 'The turn is done.');
+            if (operation.op === 'question') this.#pictures.begin(operation.turn, event.at);
             if (operation.op === 'end') {
+                this.#pictures.end(operation.turn, event.at);
                 if (this.#conversation.openTurn?.turn === operation.turn) this.#conversation.openTurn = null;
                 this.#refetchSoon();
             }
         }
         if (before !== this.#transcript.openTurn) this.#buttons();
+        this.#offerStarters();
+    }
+
+    // Only once the log was read to its end is it known that nothing was asked.
+    #offerStarters() {
+        const { starters, message } = this.#at;
+        const isRead = this.#follower !== null && this.#follower.last >= this.#conversation.lastSeq;
+        const isEmpty = isRead && this.#conversation.firstSeq <= 1 && this.#transcript.isEmpty && this.#outbox.items.length === 0 && !this.#wasAsked;
+        starters.hidden = !isEmpty || this.#conversation.status === 'ended';
+        if (!isEmpty || starters.childElementCount > 0) return;
+        const ask = (text) => () => {
+            this.#outbox.add(text);
+            if (matchMedia('(hover: hover)').matches) message.focus({ preventScroll: true });
+        };
+        starters.replaceChildren(...startersOf(this.#conversation).map(({ label, text }) => button(label, ask(text))));
     }
 
     #connection(state) {
         const { text, tone } = connectionOf(state, this.#transport);
-        const { connection } = this.#at;
+        const { connection, chat } = this.#at;
         connection.textContent = text;
         connection.className = `badge connection dot ${tone}`;
         connection.dataset.state = state.name;
         if (state.name === 'stopped' && !isAboutKey(state.code)) this.#on.gone(this.#id, state);
+        chat.dataset.connection = state.name;
+        if (state.name !== 'live') return;
         // It may have changed while no stream was open.
-        if (state.name === 'live') this.#refetchSoon();
+        this.#refetchSoon();
+        this.#outbox.hurry();
     }
 
     #refetchSoon() {
         clearTimeout(this.#refetch);
-        this.#refetch = setTimeout(async () => {
+        const timer = setTimeout(async () => {
             try {
                 const conversation = await this.#api.get(this.#id);
-                if (!this.#isDestroyed) this.update(conversation);
+                if (this.#isDestroyed) return;
+                if (this.#refetch === timer) this.#refetch = null;
+                this.update(conversation);
+                this.#pictures.look();
             } catch {
                 // The stream reports the error.
             }
         }, REFETCH_MS);
+        this.#refetch = timer;
     }
 
     /** Shows the conversation as it is now. */
@@ -199,10 +257,8 @@ export class Chat {
 
     #buttons() {
         const { send, stop, freeze, pause, message } = this.#at;
-        // A long log may still be on its way.
-        const isOpen = this.#transcript.openTurn !== null || this.#conversation.openTurn !== null;
-        const may = actionsOf(this.#conversation, isOpen);
-        send.disabled = !may.send || this.#sending;
+        const may = actionsOf(this.#conversation, this.#isTurnOpen);
+        send.disabled = !may.send;
         stop.hidden = !may.stop;
         freeze.hidden = !may.freeze;
         freeze.disabled = this.#busy;
@@ -210,6 +266,9 @@ export class Chat {
         pause.dataset.act = may.resume ? 'resume' : 'pause';
         pause.disabled = this.#busy || !(may.pause || may.resume);
         message.placeholder = this.#conversation.agent === 'shell' ? 'A command' : 'Message';
+        if (this.#isTurnOpen) return;
+        this.#endHint();
+        this.#outbox.hurry();
     }
 
     #fail(error) {
@@ -225,27 +284,51 @@ export class Chat {
         this.#fail(error);
     }
 
-    async #send() {
+    #send() {
         const { message, send } = this.#at;
         const text = message.value;
         if (text.trim() === '' || send.disabled) return;
-        this.#sending = true;
-        this.#buttons();
         this.#drafts.setMessage(this.#id, '');
         this.showUnsent(null);
-        const asked = this.#view.ask(text);
-        try {
-            const { turn } = await this.#api.send(this.#id, text);
-            asked.settle(turn);
-        } catch (error) {
-            asked.remove();
-            this.#drafts.giveBack(this.#id, text);
-            this.#on.unsent(error);
-        }
-        if (this.#isDestroyed) return;
-        this.#sending = false;
-        this.#buttons();
+        this.#outbox.add(text);
+    }
+
+    // The arrow keys bring back what was asked before, where the caret cannot go further.
+    #recall(event) {
+        const { message } = this.#at;
+        const { value, selectionStart, selectionEnd } = message;
+        const isUp = event.key === 'ArrowUp';
+        const beyond = isUp ? value.slice(0, selectionStart) : value.slice(selectionEnd);
+        if (event.shiftKey || event.isComposing || beyond.includes('\n')) return;
+        const text = isUp ? this.#history.older(value) : this.#history.newer();
+        if (text === null) return;
+        event.preventDefault();
+        message.value = text;
+        this.#drafts.setMessage(this.#id, text);
+        this.#fit();
+    }
+
+    // A message in each of its states, until the log has it.
+    #showWaiting(item) {
+        if (!this.#bubbles.has(item)) this.#bubbles.set(item, this.#view.ask(item.text));
+        const bubble = this.#bubbles.get(item);
+        this.#offerStarters();
+        bubble.say(WAITS[item.state] ?? '', () => this.#takeBack(item));
+        if (item.state !== 'accepted' && item.state !== 'gone') return;
+        this.#bubbles.delete(item);
+        this.#wasAsked ||= item.state === 'accepted';
+        this.#offerStarters();
+        if (item.state === 'gone') return bubble.remove();
+        bubble.settle(item.turn);
         this.#refetchSoon();
+    }
+
+    #takeBack(item) {
+        const text = this.#outbox.take(item);
+        if (text === null) return;
+        this.#drafts.giveBack(this.#id, text);
+        this.showUnsent(null);
+        this.#at.message.focus();
     }
 
     async #interrupt() {
@@ -294,6 +377,10 @@ export class Chat {
         }
         this.#busy = false;
         this.#buttons();
+    }
+
+    resume() {
+        return this.#act('resume');
     }
 
     /** Deletes it on the server. Throws ApiError. */

@@ -30,6 +30,14 @@ export function contentOf(bytes, isWhole) {
     return { kind: 'text', text: text.replaceAll('\r\n', '\n'), lineEnds, isEditable: why === '', why };
 }
 
+/** The picture in a file: {type, data}, its bytes in base64; null: it is none. An SVG is told by its name, and is shown as an image alone. */
+export function pictureOf(name, bytes, isWhole) {
+    const content = contentOf(bytes, isWhole);
+    if (content.kind === 'picture') return { type: content.type, data: content.data };
+    const isSvg = isWhole && /\.svg$/i.test(name) && content.kind === 'text' && content.text.includes('<svg');
+    return isSvg ? { type: 'image/svg+xml', data: base64(bytes) } : null;
+}
+
 /** The bytes of an edited text, with the line ends that the file had. */
 export function bytesOf(text, lineEnds) {
     return new TextEncoder().encode(lineEnds === 'crlf' ? text.replaceAll('\n', '\r\n') : text);

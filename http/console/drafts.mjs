@@ -4,6 +4,7 @@
 export class Drafts {
     #messages = new Map(); // id -> text
     #edits = new Map(); // id -> (path -> OpenFile with changes)
+    #outboxes = new Map(); // id -> Outbox
 
     /** The message that is being typed. */
     message(id) {
@@ -31,9 +32,24 @@ export class Drafts {
         return [...this.#edits.keys()].some((id) => this.hasEdits(id));
     }
 
+    /** The messages on their way; `make()` gives an Outbox where there is none. */
+    outbox(id, make) {
+        if (!this.#outboxes.has(id)) this.#outboxes.set(id, make());
+        return this.#outboxes.get(id);
+    }
+    get hasAnyUnsent() {
+        return [...this.#outboxes.values()].some(({ items }) => items.length > 0);
+    }
+
     /** The conversation is gone. */
     forget(id) {
         this.#messages.delete(id);
         this.#edits.delete(id);
+        this.#outboxes.get(id)?.stop();
+        this.#outboxes.delete(id);
+    }
+    /** Nothing of it is sent any more. */
+    stop() {
+        for (const outbox of this.#outboxes.values()) outbox.stop();
     }
 }

@@ -20,17 +20,27 @@ export class Files {
         return `${this.#base}/files/${path}${query}`;
     }
 
-    /** The entries of a folder: {entries, isCut}. */
-    async list(path, { signal } = {}) {
+    /**
+     * The entries of a folder: {entries, isCut, hidden}. `all`: also what shells and package managers keep at the top of the
+     * workspace; `hidden`: how many of these were left out.
+     */
+    async list(path, { all = false, signal } = {}) {
         const entries = [];
+        let hidden = 0;
         let cursor = '';
         do {
             const from = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-            const page = await this.#api.json('GET', this.#path(path, `?list=1&depth=1&limit=${PAGE}${from}`), { signal });
+            const page = await this.#api.json('GET', this.#path(path, `?list=1&depth=1&limit=${PAGE}${all ? '&all=1' : ''}${from}`), { signal });
             entries.push(...page.entries);
+            hidden = page.hidden ?? 0;
             cursor = page.next ?? '';
         } while (cursor !== '' && entries.length < MAX_ENTRIES);
-        return { entries, isCut: cursor !== '' };
+        return { entries, isCut: cursor !== '', hidden };
+    }
+
+    /** The entries of the upper folders, at most PAGE of them. */
+    async top(signal) {
+        return (await this.#api.json('GET', this.#path('', `?list=1&depth=3&limit=${PAGE}`), { signal })).entries;
     }
 
     /** At most `limit` bytes from the beginning: {bytes, isWhole, size, etag}. */
@@ -86,17 +96,17 @@ export class Files {
     }
 
     /** An address that downloads the file, or the folder as tar: for a link, which sends no key. */
-    async link(path, isFolder) {
+    async link(path, isFolder, all = false) {
         const body = { scope: 'files', ttlSeconds: LINK_SECONDS };
         const { token } = await this.#api.json('POST', `${this.#base}/tokens`, { body });
         const query = `token=${encodeURIComponent(token)}`;
         if (!isFolder) return this.#path(path, `?${query}`);
         const folder = path === '' ? '' : `path=${path}&`;
-        return `${this.#base}/archive?${folder}${query}`;
+        return `${this.#base}/archive?${folder}${all ? 'all=1&' : ''}${query}`;
     }
 
-    /** The stream of changes: a Response of Server-Sent Events. */
-    watch(signal) {
-        return this.#api.fetch('GET', `${this.#base}/watch`, { headers: { Accept: 'text/event-stream' }, signal });
+    /** The stream of changes: a Response of Server-Sent Events. `all` as of list(). */
+    watch(signal, all = false) {
+        return this.#api.fetch('GET', `${this.#base}/watch${all ? '?all=1' : ''}`, { headers: { Accept: 'text/event-stream' }, signal });
     }
 }

@@ -23,6 +23,8 @@ export class FilesPanel {
     #watch = null;
     #isRunning;
     #isUploading = false;
+    #showsAll = false;
+    #hidden = 0; // entries that the listing of the workspace left out
 
     /**
      * `at`: elements by name. `files`: Files. `edits`: those of the editor. `ask({title, text, name, action})`: a promise of a name, of true without one, or of
@@ -48,6 +50,7 @@ export class FilesPanel {
         this.#listen();
         at.filesSaid.textContent = '';
         this.#tellProblem('');
+        this.#offerHidden();
         this.#buttons();
         this.#comeBack([...edits.keys()]);
     }
@@ -61,21 +64,42 @@ export class FilesPanel {
     /** The panel can be seen now. */
     show() {
         if (this.#watch === null) {
-            this.#watch = new Watch({
-                open: (signal) => this.#files.watch(signal),
-                changed: (folders) => this.#refresh(folders),
-                mayPoll: () => !document.hidden && !this.#at.filesPanel.hidden && this.#isRunning(),
-                timers,
-            });
-            this.#watch.start();
+            this.#follow();
             this.#signal.addEventListener('abort', () => this.#watch.stop());
         }
         this.#refresh(null);
     }
 
+    #follow() {
+        const all = this.#showsAll;
+        this.#watch?.stop();
+        this.#watch = new Watch({
+            open: (signal) => this.#files.watch(signal, all),
+            changed: (folders) => this.#refresh(folders),
+            mayPoll: () => !document.hidden && !this.#at.filesPanel.hidden && this.#isRunning(),
+            timers,
+        });
+        this.#watch.start();
+    }
+
+    // Shells and package managers keep these at the top of the workspace; the server leaves them out of its lists.
+    #toggleHidden() {
+        this.#showsAll = !this.#showsAll;
+        this.#offerHidden();
+        this.#follow();
+        this.#refresh(null);
+    }
+
+    #offerHidden() {
+        const { filesHidden } = this.#at;
+        filesHidden.hidden = !this.#showsAll && this.#hidden === 0;
+        filesHidden.textContent = this.#showsAll ? 'Hide hidden files' : `${this.#hidden} hidden`;
+        filesHidden.setAttribute('aria-pressed', String(this.#showsAll));
+    }
+
     #listen() {
         const on = (element, type, act) => element.addEventListener(type, act, { signal: this.#signal });
-        const { fileNew, folderNew, fileUpload, folderUpload, fileInput, folderInput, fileDownload, fileRename, fileDelete, filesPanel } = this.#at;
+        const { fileNew, folderNew, fileUpload, folderUpload, fileInput, folderInput, fileDownload, fileRename, fileDelete, filesPanel, filesHidden } = this.#at;
         on(fileNew, 'click', () => this.#make('file'));
         on(folderNew, 'click', () => this.#make('folder'));
         on(fileUpload, 'click', () => fileInput.click());
@@ -87,6 +111,7 @@ export class FilesPanel {
                 this.#upload(this.#tree.targetFolder(), items);
             });
         on(fileDownload, 'click', () => this.#download());
+        on(filesHidden, 'click', () => this.#toggleHidden());
         on(fileRename, 'click', () => this.#rename());
         on(fileDelete, 'click', () => this.#remove());
         // Anywhere else in the window the browser would open what is dropped.
@@ -109,14 +134,19 @@ export class FilesPanel {
     }
 
     async #read(path) {
+        const all = this.#showsAll;
         try {
-            const { entries, isCut } = await this.#files.list(path, { signal: this.#signal });
+            const { entries, isCut, hidden } = await this.#files.list(path, { all, signal: this.#signal });
+            // Another listing is on its way.
+            if (all !== this.#showsAll) return;
             this.#tree.listed(path, entries, isCut);
+            if (path === '' && !all) this.#hidden = hidden;
         } catch (error) {
             if (this.#signal.aborted) return;
             this.#tree.failed(path, error.message);
         }
         if (this.#signal.aborted) return;
+        this.#offerHidden();
         this.#view.render();
         this.#buttons();
     }
@@ -203,7 +233,7 @@ export class FilesPanel {
         const path = this.#tree.selected ?? '';
         await this.#attempt(async () => {
             const link = h('a');
-            link.href = await this.#files.link(path, this.#tree.isFolder(path));
+            link.href = await this.#files.link(path, this.#tree.isFolder(path), this.#showsAll);
             link.download = path === '' ? 'workspace.tar' : '';
             link.click();
         });

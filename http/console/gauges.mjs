@@ -1,6 +1,6 @@
 // The usage of the open conversation's sandbox, as four small graphs with their numbers in words. Asked for while the
-// sandbox runs and the page is seen (usage.mjs).
-import { areaOf, Poller, Usage } from './usage.mjs';
+// sandbox runs and the page is seen (usage.mjs). Folded into the facts while nothing is near its limit.
+import { areaOf, Notice, Poller, Usage } from './usage.mjs';
 import { h } from './view.mjs';
 
 const WIDTH = 118;
@@ -23,6 +23,7 @@ export class Gauges {
     #root;
     #poller;
     #usage = new Usage();
+    #notice = new Notice();
     #generation = null;
     #gauges = {};
 
@@ -54,7 +55,10 @@ export class Gauges {
 
     /** The conversation as it is now: one whose sandbox runs is looked at. */
     follow({ status, generation }) {
-        if (generation !== this.#generation) this.#usage = new Usage();
+        if (generation !== this.#generation) {
+            this.#usage = new Usage();
+            this.#notice = new Notice();
+        }
         this.#generation = generation;
         if (status === 'active') {
             this.#poller.start();
@@ -73,6 +77,7 @@ export class Gauges {
             if (words.textContent !== text) words.textContent = text;
             area.setAttribute('points', areaOf(this.#usage.shares(name), WIDTH, HEIGHT));
         }
+        this.#root.classList.toggle('calm', !this.#notice.add(now));
         this.#root.hidden = false;
     }
 }

@@ -19,20 +19,38 @@ export function nameOf(conversation) {
     return `${harmless(conversation.agent)} ${conversation.id.slice(0, 6)}`;
 }
 
+/** The conversations whose names have all words of `search`; whose id is it, too. */
+export function matching(conversations, search) {
+    const words = search.toLowerCase().split(/\s+/).filter((word) => word !== '');
+    return conversations.filter((one) => words.every((word) => nameOf(one).toLowerCase().includes(word) || one.id === word));
+}
+
 /** {text, tone} of the state. */
 export function statusOf({ status, statusReason, sandboxStatus }) {
     const reason = statusReason === null ? '' : ` · ${REASONS[statusReason] ?? harmless(statusReason)}`;
-    const warm = status === 'paused' && sandboxStatus === 'frozen' ? ' warm' : '';
-    return { text: `${harmless(status)}${warm}${reason}`, tone: TONES[status] ?? '' };
+    const word = status === 'paused' && sandboxStatus === 'frozen' ? 'frozen' : harmless(status);
+    return { text: `${word}${reason}`, tone: TONES[status] ?? '' };
+}
+
+const WEAK = { network: ['host'], uid: ['shared'], disk: ['check'] };
+const isWeak = (name, value) => value === 'none' || (WEAK[name]?.includes(value) ?? false);
+
+/** The facts that hold for every sandbox of the server, to be said once: {text, detail}. `notEnforced`: name -> why. */
+export function serverLineOf({ version, notEnforced = {} }) {
+    const names = Object.keys(notEnforced);
+    const others = names.filter((name) => name !== 'disk').map((name) => harmless(name));
+    const sentences = [`Atoll ${harmless(version)}.`];
+    if (names.includes('disk')) sentences.push('Disk is measured, not walled.');
+    if (others.length > 0) sentences.push(`Not enforced here: ${others.join(', ')}.`);
+    return { text: sentences.join(' '), detail: names.map((name) => harmless(`${name}: ${notEnforced[name]}`)).join('\n') };
 }
 
 /**
  * The means that enforce each limit, and the gaps: {summary, tone, facts: [{name, value, warning}]}. `notEnforced` is the
- * server's own sum, name -> why: a limit that it names is never shown as good.
+ * server's own sum, name -> why: a limit that it names is never shown as good. A weaker means that it names is said in the
+ * server's line and among the facts, not again in each summary.
  */
 export function enforcementOf(enforcement, notEnforced = {}) {
-    const weak = { network: ['host'], uid: ['shared'], disk: ['check'] };
-    const isWeak = (name, value) => value === 'none' || (weak[name]?.includes(value) ?? false);
     const facts = Object.entries(enforcement).map(([name, value]) => ({
         name: harmless(name),
         value: harmless(value),
@@ -47,10 +65,12 @@ export function enforcementOf(enforcement, notEnforced = {}) {
     }
     const values = new Map(Object.entries(enforcement).map(([name, value]) => [harmless(name), value]));
     const none = facts.filter((fact) => fact.warning && (values.get(fact.name) ?? 'none') === 'none').map((fact) => fact.name);
-    const rest = facts.filter((fact) => fact.warning && !none.includes(fact.name)).map((fact) => `${fact.name}: ${harmless(values.get(fact.name))}`);
+    const isSaid = ({ name }) => Object.keys(notEnforced).some((said) => harmless(said) === name);
+    const rest = facts.filter((fact) => fact.warning && !none.includes(fact.name) && !isSaid(fact)).map((fact) => `${fact.name}: ${harmless(values.get(fact.name))}`);
     const words = [];
     if (none.length > 0) words.push(`not enforced here: ${none.join(', ')}`);
     if (rest.length > 0) words.push(`weaker here: ${rest.join(', ')}`);
+    if (words.length === 0 && facts.some(({ warning }) => warning)) return { summary: 'Isolated', tone: '', facts };
     if (words.length === 0) return { summary: 'Isolated, all limits enforced', tone: 'good', facts };
     return { summary: `Isolated, but ${words.join('; ')}`, tone: 'warn', facts };
 }
@@ -68,9 +88,9 @@ export function limitsOf(limits) {
 /** The actions that the composer and the buttons allow. */
 export function actionsOf(conversation, turnOpen) {
     const { status } = conversation;
-    const over = status === 'ended';
     return {
-        send: !over && status !== 'starting' && !turnOpen,
+        // A message during a turn waits for its end.
+        send: status !== 'ended',
         stop: turnOpen,
         pause: status === 'active',
         freeze: status === 'active' && !turnOpen,

@@ -1,9 +1,10 @@
 // The list of conversations: newest first, page by page, refreshed while the page is looked at.
-import { ago, nameOf, statusOf } from './labels.mjs';
+import { ago, matching, nameOf, statusOf } from './labels.mjs';
 import { fragmentOf } from './store.mjs';
 import { h } from './view.mjs';
 
 const REFRESH_MS = 10_000;
+const MIN_SEARCHED = 6; // fewer are seen at a glance
 
 export class ConversationList {
     #api;
@@ -11,25 +12,30 @@ export class ConversationList {
     #pages = 1;
     #next = null;
     #items = [];
+    #isLoaded = false;
     #current = null;
     #hasEdits;
     #timer = null;
     #run = 0;
 
-    /** `at`: {list, empty, more}. `hasEdits(id)`: files were changed there and not saved. */
+    /** `at`: {list, empty, more, search}. `hasEdits(id)`: files were changed there and not saved. */
     constructor(api, at, hasEdits) {
         this.#api = api;
         this.#at = at;
         this.#hasEdits = hasEdits;
+        this.#render();
         at.more.onclick = () => {
             ++this.#pages;
             this.refresh();
         };
+        at.search.value = '';
+        at.search.oninput = () => this.#render();
         this.#tick();
     }
 
     destroy() {
         ++this.#run;
+        this.#at.search.oninput = null;
         clearTimeout(this.#timer);
         this.#at.list.replaceChildren();
     }
@@ -57,6 +63,7 @@ export class ConversationList {
             if (next === undefined) break;
         }
         this.#items = items;
+        this.#isLoaded = true;
         this.#next = next ?? null;
         this.#render();
     }
@@ -83,10 +90,11 @@ export class ConversationList {
     }
 
     #render() {
-        const { list, empty, more } = this.#at;
+        const { list, empty, more, search } = this.#at;
+        const found = matching(this.#items, search.value);
         const focused = document.activeElement?.dataset?.id;
         const now = Date.now();
-        const entries = this.#items.map((conversation) => {
+        const entries = found.map((conversation) => {
             const link = h('a');
             link.href = fragmentOf(conversation.id);
             link.dataset.id = conversation.id;
@@ -103,7 +111,9 @@ export class ConversationList {
         });
         list.replaceChildren(...entries);
         if (focused !== undefined) for (const link of list.querySelectorAll('a')) if (link.dataset.id === focused) link.focus();
-        empty.hidden = this.#items.length > 0;
+        empty.hidden = found.length > 0;
+        empty.textContent = !this.#isLoaded ? 'Loading…' : this.#items.length === 0 ? 'No conversations yet.' : 'None of those that are listed.';
         more.hidden = this.#next === null;
+        search.hidden = this.#items.length < MIN_SEARCHED && search.value === '';
     }
 }

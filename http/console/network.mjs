@@ -2,9 +2,9 @@
 import { harmless } from './ansi.mjs';
 
 export const MODES = {
-    none: 'none: nothing but its own loopback',
+    none: 'none: its own loopback',
     host: "host: the host's network, with its loopback",
-    egress: 'egress: the hosts of a list, and nothing else',
+    egress: 'egress: the hosts of a list',
 };
 
 const REASONS = {
@@ -33,7 +33,7 @@ export function readRules(text) {
     return text.split(/[\s,]+/).filter((rule) => rule !== '');
 }
 
-/** Whether somebody is asked about hosts that are not listed. */
+/** True if somebody is asked about hosts that are not listed. */
 export function asksOf(network) {
     return typeof network === 'object' && network.ask === true;
 }

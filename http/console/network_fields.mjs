@@ -53,7 +53,7 @@ export class NetworkFields {
         return [...this.#groups.filter((box) => box.checked).map((box) => box.value), ...readRules(this.#rules.value)];
     }
 
-    /** What `networkOf` keeps beside the mode and the rules. */
+    /** The members that `networkOf` keeps beside the mode and the rules. */
     get more() {
         return { mode: 'egress', ask: this.#ask.checked };
     }

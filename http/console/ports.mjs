@@ -13,6 +13,7 @@ function isPort(port) {
 
 export class Ports {
     #open = new Map();
+    #halt = null; // what ended every port: 'paused' or 'ended'
 
     /** True if the event changed something. */
     apply({ type, data }) {
@@ -21,10 +22,21 @@ export class Ports {
             return true;
         }
         if (type === 'port_closed') return this.#open.delete(data?.port);
-        const isOver = type === 'sandbox_terminated' || (type === 'sandbox_paused' && data?.mode !== 'warm');
-        if (!isOver || this.#open.size === 0) return false;
-        this.#open.clear();
-        return true;
+        const halt = this.#halt;
+        if (type === 'sandbox_ready' || type === 'sandbox_resumed') this.#halt = null;
+        else if (type === 'sandbox_paused' && data?.mode !== 'warm') this.#halt = 'paused';
+        else if (type === 'sandbox_terminated') this.#halt = 'ended';
+        const hadOpen = this.#halt !== null && this.#open.size > 0;
+        if (hadOpen) this.#open.clear();
+        return hadOpen || halt !== this.#halt;
+    }
+
+    /** Why nothing is shown of a port, and whether Resume helps: {text, canResume}; null for one that is open. */
+    closedBy(port) {
+        if (this.#open.has(port)) return null;
+        if (this.#halt === 'paused') return { text: `Port ${port} is closed: the conversation is paused.`, canResume: true };
+        if (this.#halt === 'ended') return { text: `Port ${port} is closed: the sandbox ended.`, canResume: false };
+        return { text: `Port ${port} is closed: nothing listens there. It is shown again as soon as something does.`, canResume: false };
     }
 
     /** Those with an address, as [port, address], the smallest first. */

@@ -1,7 +1,7 @@
 // The page that the sandbox serves, in a frame beside the chat. The frame is another origin: nothing here can look into
 // it, so it cannot be known whether its dev server renews the page by itself. Reloading with each change of a file is a
 // choice, and off at first: it would cost a page with hot reload its state.
-import { h, options } from './view.mjs';
+import { button, options } from './view.mjs';
 import { Ports, portsWith, previewUrl } from './ports.mjs';
 
 const SETTLE_MS = 250; // a log that is replayed opens and closes ports at once
@@ -15,12 +15,13 @@ export class PreviewPanel {
     #ports = new Ports();
     #port = null; // in the frame
     #url = null;
+    #isVeiled = false; // the port in the frame is closed
     #closed = new Set(); // the user closed them, and they are open still
     #settle = null;
     #reloading = null;
     #abort = new AbortController();
 
-    /** `on`: {tell(text)}. */
+    /** `on`: {tell(text), resume(), closed()}. */
     constructor(api, conversation, at, on) {
         this.#api = api;
         this.#conversation = conversation;
@@ -30,6 +31,8 @@ export class PreviewPanel {
         const click = (element, act) => element.addEventListener('click', act, { signal });
         click(at.previewReload, () => this.#load());
         click(at.previewClose, () => this.#close());
+        click(at.veilClose, () => this.#close());
+        click(at.veilResume, () => this.#on.resume());
         click(at.previewOpen, (event) => this.#openTab(event));
         at.previewPort.addEventListener('change', () => this.#show(Number(at.previewPort.value)), { signal });
         at.previewFollow.checked = false;
@@ -71,8 +74,8 @@ export class PreviewPanel {
 
     #look() {
         const shown = new Map(this.#ports.shown);
-        // One that is just restarted stays: the page says by itself that nothing answers, and comes back.
-        if (this.#port !== null && shown.has(this.#port) && shown.get(this.#port) !== this.#url) this.#show(this.#port);
+        // A server that was restarted at once keeps its page. One that was away for longer may not know the page any more.
+        if (this.#port !== null && shown.has(this.#port) && (this.#isVeiled || shown.get(this.#port) !== this.#url)) this.#show(this.#port);
         if (this.#port === null) {
             const next = [...shown.keys()].find((port) => !this.#closed.has(port));
             if (next !== undefined) this.#show(next);
@@ -159,22 +162,24 @@ export class PreviewPanel {
     }
 
     #render() {
-        const { preview, previewPort, previewOpen, previewOffer, chat } = this.#at;
+        const { preview, previewPort, previewOpen, previewOffer, previewFrame, veil, veilText, veilResume, previewTab, chat } = this.#at;
         const shown = this.#ports.shown;
         const isShown = this.#port !== null;
-        preview.hidden = !isShown;
+        if (!isShown && !preview.hidden) this.#on.closed();
+        preview.hidden = previewTab.hidden = !isShown;
         chat.classList.toggle('with-preview', isShown);
+        const closed = isShown ? this.#ports.closedBy(this.#port) : null;
+        this.#isVeiled = closed !== null;
+        previewFrame.inert = this.#isVeiled;
+        veil.hidden = !this.#isVeiled;
+        if (closed !== null) veilText.textContent = closed.text;
+        veilResume.hidden = closed?.canResume !== true;
         const ports = isShown && !shown.some(([port]) => port === this.#port) ? [...shown, [this.#port, this.#url]] : shown;
         previewPort.replaceChildren(...options(ports.map(([port]) => [port, `Port ${port}`]), this.#port));
         if (isShown) previewOpen.href = this.#url;
         else previewOpen.removeAttribute('href');
         const offers = [];
-        const offer = (port, act) => {
-            const button = h('button', '', `Show port ${port}`);
-            button.type = 'button';
-            button.addEventListener('click', act, { signal: this.#abort.signal });
-            offers.push(button);
-        };
+        const offer = (port, act) => offers.push(button(`Show port ${port}`, act, { signal: this.#abort.signal }));
         if (!this.#abort.signal.aborted) {
             if (!isShown) for (const [port] of shown) offer(port, () => this.#show(port));
             if (portsWith(this.#conversation, 1) !== null) for (const port of this.#ports.hidden) offer(port, () => this.#list(port));

@@ -3,6 +3,13 @@ import { sandboxPathOf } from './api.mjs';
 
 const TAG = 'console';
 const TOKEN_SECONDS = 3600;
+const ENV = {
+    COLORTERM: 'truecolor',
+    // The folder, in colour. A ~/.bashrc of the workspace may set another one.
+    PS1: '\\[\\e[36m\\]\\w\\[\\e[0m\\] $ ',
+    // There is no other way to give a shell aliases without a file. Its own programs do not get it.
+    PROMPT_COMMAND: "alias ls='ls --color=auto' grep='grep --color=auto'; unset PROMPT_COMMAND",
+};
 
 export class Processes {
     #api;
@@ -24,7 +31,7 @@ export class Processes {
 
     /** Starts a shell on a terminal of this size; gives its id. */
     async startShell({ cols, rows }) {
-        const body = { argv: ['bash', '-i'], env: { COLORTERM: 'truecolor' }, pty: { cols, rows }, tag: TAG };
+        const body = { argv: ['bash', '-i'], env: ENV, pty: { cols, rows }, tag: TAG };
         return (await this.#api.json('POST', `${this.#base}/processes`, { body })).processId;
     }
 
@@ -42,6 +49,7 @@ export class Processes {
             ({ token } = await this.#api.json('POST', `${this.#base}/tokens`, { body: { scope: 'terminal', ttlSeconds: TOKEN_SECONDS } }));
         } catch (error) {
             error.isFinal = [401, 404, 410].includes(error.status);
+            if (error.status === 404) error.message = 'The shell ended with its sandbox or with the server. “New shell” starts another one.';
             throw error;
         }
         const { location, WebSocket: Socket } = this.#page;

@@ -164,7 +164,10 @@ export class TerminalPanel {
     }
 
     #buttons() {
-        this.#at.terminalNew.disabled = this.#isBusy;
+        const { terminalNew } = this.#at;
+        terminalNew.disabled = this.#isBusy;
+        // The only thing to do where no shell is left.
+        terminalNew.classList.toggle('primary', !this.#isBusy && this.#processId === null);
         this.#at.terminalEnd.disabled = this.#isBusy || this.#processId === null;
     }
 

@@ -4,6 +4,7 @@ import { denialText, questionText } from './network.mjs';
 
 const MAX_VALUE = 64 * 1024; // characters of a value that is shown as JSON
 const MAX_WORD = 200;
+const MAX_CLOSINGS = 64;
 
 /** A string as it is, nothing as '', any other value as JSON. */
 export function asText(value) {
@@ -20,13 +21,18 @@ function word(value) {
     return cut(asText(value).replace(/\s+/g, ' ').trim(), MAX_WORD);
 }
 
+/** `text` with a capital letter at its beginning and a full stop at its end. */
+function sentence(text) {
+    return text === '' ? '' : `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]\s*$/.test(text) ? '' : '.'}`;
+}
+
 const numbers = new Intl.NumberFormat('en');
 
 function bytes(count) {
     if (typeof count !== 'number' || !Number.isFinite(count)) return 'some bytes';
     if (count < 1024) return `${numbers.format(count)} bytes`;
-    if (count < 1024 * 1024) return `${(count / 1024).toFixed(1)} KB`;
-    return `${(count / 1024 / 1024).toFixed(1)} MB`;
+    const short = (number) => number.toFixed(1).replace(/\.0$/, '');
+    return count < 1024 * 1024 ? `${short(count / 1024)} KB` : `${short(count / 1024 / 1024)} MB`;
 }
 
 // Content blocks of a model's message ([{type: "text", text}, …]) read better as their text.
@@ -36,13 +42,13 @@ function contentText(content) {
     return asText(content);
 }
 
-const PAUSES = {
-    user: 'Paused.',
-    idle: 'Paused after a while without messages.',
-    evicted: 'Paused to make room for other sandboxes.',
-    server_restart: 'Paused by a restart of the server.',
+// A pause that nothing went wrong for: its whole sentence but for the first word.
+const CALM_PAUSES = {
+    user: '',
+    idle: ' after a while without messages',
+    evicted: ' to make room for other sandboxes',
+    server_restart: ' by a restart of the server',
 };
-const CALM_PAUSES = new Set(['user', 'idle', 'evicted', 'server_restart']);
 
 // Why a sandbox ended, by the code of the turn's error, the reason of the pause, or the class of the end.
 const CAUSES = {
@@ -53,6 +59,8 @@ const CAUSES = {
     disk_limit: 'The sandbox used up its disk space.',
     setup_failed: 'The sandbox could not be started.',
 };
+// The limit that a higher one would have kept from ending the sandbox.
+const LIMIT_OF = { oom: 'memoryMb', disk: 'diskMb', disk_limit: 'diskMb' };
 const ERRORS = new Set(['agent_crashed', 'agent_failed', 'oom', 'disk_limit', 'sandbox_crashed', 'sandbox_failed']);
 
 // Of what a warning gives bytes, and what it says of them.
@@ -80,9 +88,10 @@ class Incident {
     #code = '';
     #end = {};
     #reason = '';
+    #needless = [];
 
-    /** Takes an event that goes on with it; false: it is none of it. */
-    add({ type, seq }, data) {
+    /** Takes an event that goes on with it; false: it is none of it. `closings`: of the ports that closed directly before. */
+    add({ type, seq }, data, closings) {
         if (BETWEEN.has(type)) return true;
         const part = partOf(type, data);
         if (part <= this.#part) return false;
@@ -90,11 +99,19 @@ class Incident {
         this.#seqs.push(seq);
         if (type === 'resource_warning') return true;
         if (type === 'error') this.#code = data.code;
-        if (type === 'sandbox_terminated') this.#end = data;
+        if (type === 'sandbox_terminated') {
+            this.#end = data;
+            this.#needless = [...closings, seq];
+        }
         if (type === 'sandbox_paused') this.#reason = word(data.reason);
-        const detail = cut(asText(type === 'error' ? data.message : data.detail), MAX_VALUE);
+        const detail = sentence(cut(asText(type === 'error' ? data.message : data.detail), MAX_VALUE));
         if (detail !== '' && !this.#details.includes(detail)) this.#details.push(detail);
         return true;
+    }
+
+    /** The seqs of what a pause without a fault needs not tell: the ports that it closed, and the end of the sandbox. */
+    get needless() {
+        return this.#needless.join();
     }
 
     /** One card in place of the lines that showed its events. */
@@ -112,6 +129,7 @@ class Incident {
             others: this.#seqs.slice(1).join(),
             title: cause === undefined ? 'The sandbox ended unexpectedly.' : CAUSES[cause],
             text: lines.join('\n'),
+            raise: LIMIT_OF[cause] ?? '',
         };
     }
 }
@@ -121,6 +139,12 @@ export class Transcript {
     #open = null;
     #last = 0;
     #incident = new Incident();
+    #closings = []; // seqs of the port_closed events that came last
+
+    /** No turn was seen. */
+    get isEmpty() {
+        return this.#turns.size === 0;
+    }
 
     /** The turn that has begun and not ended, or null. */
     get openTurn() {
@@ -144,10 +168,11 @@ export class Transcript {
             this.#turns.get(turn).at ??= event.at;
             operations.push({ op: 'turn', turn, at: event.at });
         }
-        if (!this.#incident.add(event, data)) {
+        if (!this.#incident.add(event, data, this.#closings)) {
             this.#incident = new Incident();
-            this.#incident.add(event, data);
+            this.#incident.add(event, data, this.#closings);
         }
+        this.#closings = event.type === 'port_closed' ? [...this.#closings, event.seq].slice(-MAX_CLOSINGS) : [];
         operations.push(...this.#operations(event, turn ?? this.#open, data));
         for (const operation of operations) operation.seq = event.seq;
         return operations;
@@ -217,16 +242,17 @@ export class Transcript {
                 return [note(turn, 'calm', `Resumed in a new sandbox (generation ${word(data.generation)}).`), { op: 'changed' }];
             case 'sandbox_paused': {
                 const reason = word(data.reason);
-                const detail = word(data.detail);
-                const warm = data.mode === 'warm' ? ' What runs in the sandbox is kept.' : '';
-                if (!CALM_PAUSES.has(reason) && data.mode !== 'warm') return [this.#incident.card(turn), { op: 'changed' }];
-                const text = `${PAUSES[reason] ?? `Paused (${reason}).`}${warm}${detail === '' ? '' : ` ${detail}`}`;
-                return [note(turn, CALM_PAUSES.has(reason) ? 'calm' : 'warning', text), { op: 'changed' }];
+                const isCalm = Object.hasOwn(CALM_PAUSES, reason);
+                if (!isCalm && data.mode !== 'warm') return [this.#incident.card(turn), { op: 'changed' }];
+                const what = data.mode === 'warm' ? 'Frozen' : 'Paused';
+                const kept = data.mode === 'warm' ? ' What runs in the sandbox is kept.' : '';
+                const text = `${what}${isCalm ? CALM_PAUSES[reason] : ` (${reason})`}.${kept}`;
+                return [{ ...note(turn, isCalm ? 'calm' : 'warning', text), others: this.#incident.needless }, { op: 'changed' }];
             }
             case 'sandbox_terminated': {
                 if (!['exited', 'stopped', 'killed'].includes(data.class)) return [this.#incident.card(turn), { op: 'changed' }];
-                const words = [word(data.class), data.code ? `code ${word(data.code)}` : '', word(data.detail)];
-                return [note(turn, 'calm', `The sandbox ended: ${words.filter((w) => w !== '').join(', ')}.`), { op: 'changed' }];
+                const why = word(data.detail) || [word(data.class), data.code ? `code ${word(data.code)}` : ''].filter((w) => w !== '').join(', ');
+                return [note(turn, 'calm', `The sandbox ended: ${why}.`), { op: 'changed' }];
             }
             case 'output_truncated':
                 return [note(turn, 'warning', `Output was cut: ${bytes(data.droppedBytes)} dropped.`)];

@@ -36,6 +36,9 @@ export class TreeView {
         const first = this.#tree.selected ?? rows.find(({ path }) => path !== undefined)?.path;
         this.#root.replaceChildren(...rows.map((row) => this.#item(row, first)));
         this.#root.tabIndex = first === undefined ? 0 : -1;
+        // A tree has items.
+        if (first === undefined) this.#root.removeAttribute('role');
+        else this.#root.setAttribute('role', 'tree');
         this.#root.scrollTop = scrollTop;
         if (hadFocus) this.focus();
     }

@@ -74,6 +74,21 @@ export class Usage {
     }
 }
 
+const NOTABLE = 0.5; // of a limit
+const CALM_SAMPLES = 15;
+
+/** Decides when graphs are worth their place: from the moment one passes half of its limit until none has for half a minute. */
+export class Notice {
+    #calm = CALM_SAMPLES;
+
+    /** `now`: as Usage.add() gives it. True: they are shown. */
+    add(now) {
+        const isNotable = Object.values(now).some(({ share }) => share !== null && share >= NOTABLE);
+        this.#calm = isNotable ? 0 : this.#calm + 1;
+        return this.#calm < CALM_SAMPLES;
+    }
+}
+
 /**
  * The corners of an area under `shares` (0 to 1) in a box, the newest at its right edge, for an SVG polygon. What is not
  * known is on the ground.

@@ -1,12 +1,14 @@
 // The transcript in the page. Operations (transcript.mjs) are queued and written once a frame, within a time budget;
 // what is kept is bounded, the oldest goes first. Text of agents becomes text nodes and nothing else.
 import { AnsiParser, harmless } from './ansi.mjs';
+import { Line, MAX_CELLS } from './line.mjs';
 
 const FRAME_MS = 10; // of work in one frame
 const SLICE = 16 * 1024; // characters between two looks at the clock
 const CHUNK = 8 * 1024; // characters after which a line break begins a new element
 const CHUNK_HARD = 32 * 1024; // the same without a line break
 const NODE_COST = 64; // what a node weighs, in characters
+const PICTURE_COST = 4; // characters of a picture that weigh as one of text
 const MAX_COST = 3 * 1024 * 1024; // characters in the page
 const MAX_QUEUED = 4 * 1024 * 1024; // characters that wait; above it no more is read
 const MAX_TOOLS = 1000; // of one turn that wait for their result
@@ -16,6 +18,13 @@ export function h(tag, classes = '', text = '') {
     const element = document.createElement(tag);
     if (classes !== '') element.className = classes;
     if (text !== '') element.textContent = text;
+    return element;
+}
+
+export function button(text, act, options = {}) {
+    const element = h('button', '', text);
+    element.type = 'button';
+    element.addEventListener('click', act, options);
     return element;
 }
 
@@ -29,10 +38,16 @@ export function options(all, chosen) {
     });
 }
 
-/** Text that an agent wrote, in pieces: every piece goes to the end. */
+/** Text that an agent wrote, in pieces: every piece goes to the end. The last line can be written over, as on a terminal. */
 class TextBlock {
     #parser = new AnsiParser();
     #piece = null;
+    #tail = []; // runs of the last line
+    #tailSize = 0;
+    #mark = null; // where the last line begins: {piece, node, offset}; null: behind all that is written
+    #isReturned = false; // the next character goes to the beginning of the line
+    #line = null; // Line, while it is written over
+    #shown = null; // the element that shows it
 
     constructor(parent, pieces) {
         this.parent = parent;
@@ -40,7 +55,86 @@ class TextBlock {
     }
 
     append(text) {
-        for (const run of this.#parser.feed(text)) this.#run(run);
+        for (const run of this.#parser.feed(text)) {
+            if (run.act === 'return' && this.#line === null) this.#isReturned = true;
+            else if (run.act !== undefined) this.#move(run.act);
+            else this.#text(run);
+        }
+        this.#draw();
+    }
+
+    #move(act) {
+        if (this.#line === null && act === 'erase-0' && !this.#isReturned) return;
+        if (this.#line === null) this.#rewrite();
+        this.#line.move(act);
+    }
+
+    #text({ text, classes }) {
+        const end = text.indexOf('\n');
+        if (this.#isReturned && end !== 0) this.#rewrite();
+        this.#isReturned = false;
+        if (this.#line !== null) {
+            this.#line.write(end < 0 ? text : text.slice(0, end), classes);
+            if (end < 0 && !this.#line.isFull) return;
+            this.#draw();
+            this.#line = this.#shown = null;
+            this.#forget();
+            if (end < 0) return;
+            text = text.slice(end);
+        }
+        this.#run({ text, classes });
+        this.#remember({ text, classes });
+    }
+
+    // The last line leaves the page and becomes one whose cells can be written over.
+    #rewrite() {
+        const { piece, node, offset } = this.#mark ?? {};
+        const isKnown = piece !== undefined && piece === this.#piece && !piece.dropped && this.#tailSize < MAX_CELLS;
+        if (!isKnown && this.#tailSize > 0) this.#run({ text: '\n', classes: '' });
+        else if (isKnown) {
+            if (node === null) piece.element.replaceChildren();
+            else {
+                node.deleteData(offset, node.length - offset);
+                const top = node.parentNode === piece.element ? node : node.parentNode;
+                while (top.nextSibling !== null) top.nextSibling.remove();
+            }
+        }
+        this.#line = new Line(isKnown ? this.#tail : []);
+        if (this.#isReturned) this.#line.move('return');
+        this.#isReturned = false;
+        if (this.#piece === null || this.#piece.dropped) this.#begin();
+        this.#shown = h('span');
+        this.#piece.element.append(this.#shown);
+        this.#forget();
+    }
+
+    #draw() {
+        if (this.#line === null) return;
+        const before = this.#shown.textContent.length;
+        this.#shown.replaceChildren(...this.#line.runs.map(({ text, classes }) => h('span', classes, text)));
+        const more = Math.max(0, this.#shown.textContent.length - before);
+        this.#piece.size += more;
+        this.pieces.grow(this.#piece, more);
+    }
+
+    #forget() {
+        this.#tail = [];
+        this.#tailSize = 0;
+        this.#mark = null;
+    }
+
+    #remember({ text, classes }) {
+        const at = text.lastIndexOf('\n');
+        const rest = text.slice(at + 1);
+        if (at >= 0) {
+            this.#forget();
+            const last = this.#piece?.element.lastChild ?? null;
+            const node = last === null || last.nodeType === Node.TEXT_NODE ? last : last.firstChild;
+            // A piece that ended with this line is followed by one that begins with the next.
+            if (node !== null) this.#mark = { piece: this.#piece, node, offset: node.length - rest.length };
+        }
+        this.#tailSize += rest.length;
+        if (rest !== '' && this.#tailSize < MAX_CELLS) this.#tail.push({ text: rest, classes });
     }
 
     #run({ text, classes }) {
@@ -89,13 +183,15 @@ class TextBlock {
         const element = h('div', 'chunk');
         this.parent.append(element);
         this.#piece = this.pieces.add(element);
+        // The line that is being written began with it, if it did not begin before.
+        if (this.#tailSize === 0) this.#mark ??= { piece: this.#piece, node: null, offset: 0 };
     }
 }
 
 // True for an element that holds nothing any more, and gets nothing more.
 function isSpent(element) {
     if (element.classList.contains('turn'))
-        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .incident, .note') === null;
+        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .incident, .note, figure') === null;
     return element.childElementCount === 0 && !element.classList.contains('answer');
 }
 
@@ -143,14 +239,16 @@ class Pieces {
 export class TranscriptView {
     #scroller;
     #root;
+    #waiting;
     #folded;
+    #onRaise;
     #onScroll;
     #resizes;
     #terminal;
     #queue = [];
     #queued = 0;
     #scheduled = false;
-    #waiting = [];
+    #drains = [];
     #pieces = new Pieces();
     #turns = new Map(); // name -> {element, answer, outcome, complete, tools}
     #asked = new Map(); // turn, or the element itself while the turn has no name -> element
@@ -158,13 +256,19 @@ export class TranscriptView {
     #stuck = true; // to the end
     #dead = false;
 
-    /** `terminal`: text is the output of commands. `onStuck(bool)` tells whether the end is in view. */
-    constructor({ scroller, root, folded, terminal, onStuck }) {
+    /**
+     * `waiting`: below the log, for what is not in it yet. `terminal`: text is the output of commands. `onStuck(bool)` tells whether
+     * the end is in view. `onRaise(limit)`: a limit that ended the sandbox shall be raised.
+     */
+    constructor({ scroller, root, waiting, folded, terminal, onStuck, onRaise }) {
+        this.#onRaise = onRaise;
         this.#scroller = scroller;
         this.#root = root;
+        this.#waiting = waiting;
         this.#folded = folded;
         this.#terminal = terminal;
         root.replaceChildren();
+        waiting.replaceChildren();
         root.className = terminal ? 'terminal' : 'prose';
         folded.hidden = true;
         let before = 0;
@@ -182,6 +286,7 @@ export class TranscriptView {
         });
         this.#resizes.observe(scroller);
         this.#resizes.observe(root);
+        this.#resizes.observe(waiting);
         onStuck(true);
     }
 
@@ -209,7 +314,7 @@ export class TranscriptView {
     /** Resolves when more may be pushed. */
     drained() {
         if (this.#queued < MAX_QUEUED || this.#dead) return Promise.resolve();
-        return new Promise((done) => this.#waiting.push(done));
+        return new Promise((done) => this.#drains.push(done));
     }
 
     toEnd() {
@@ -217,15 +322,22 @@ export class TranscriptView {
         this.#scroller.scrollTop = this.#scroller.scrollHeight;
     }
 
-    /** Shows what was asked until the log has it. Returns {settle(turn), remove()}. */
+    /**
+     * Shows what was asked until the log has it. Gives {say(text, takeBack), settle(turn), remove()}; `say` tells below it why it waits,
+     * with a button that calls takeBack.
+     */
     ask(text) {
         const element = h('article', 'turn');
         const prompt = this.#prompt(text);
         prompt.classList.add('sending');
-        element.append(prompt);
-        this.#root.append(element);
+        const why = h('p', 'hint');
+        element.append(prompt, why);
+        this.#waiting.append(element);
         this.toEnd();
         return {
+            say(words, takeBack) {
+                why.replaceChildren(...(words === '' ? [] : [words, ' ', button('Take back', takeBack)]));
+            },
             settle: (turn) => (this.#turns.has(turn) ? element.remove() : this.#asked.set(turn, element)),
             remove: () => element.remove(),
         };
@@ -242,6 +354,22 @@ export class TranscriptView {
 
     #prompt(text) {
         return h('div', this.#terminal ? 'prompt code' : 'prompt', harmless(text));
+    }
+
+    /** A picture below a turn, in place of an older one of the same path. Its bytes become an image and nothing else. */
+    picture(name, { path, type, data }) {
+        const turn = this.#turns.get(name);
+        if (turn === undefined || !turn.element.isConnected) return;
+        const figure = h('figure');
+        const image = h('img');
+        image.alt = `Picture ${harmless(path)}`;
+        image.src = `data:${type};base64,${data}`;
+        figure.dataset.path = path;
+        figure.append(image, h('figcaption', 'hint', harmless(path)));
+        const old = [...turn.element.querySelectorAll('figure')].find((one) => one.dataset.path === path);
+        if (old === undefined) turn.element.append(figure);
+        else old.replaceWith(figure);
+        this.#pieces.add(figure, Math.ceil(data.length / PICTURE_COST));
     }
 
     #schedule() {
@@ -284,7 +412,7 @@ export class TranscriptView {
     }
 
     #release() {
-        for (const done of this.#waiting.splice(0)) done();
+        for (const done of this.#drains.splice(0)) done();
     }
 
     #turn(name) {
@@ -323,6 +451,7 @@ export class TranscriptView {
             case 'end':
                 return this.#end(turn, operation);
             case 'note':
+                this.#remove(operation.others ?? '');
                 return this.#line(turn, `note ${operation.tone}`, harmless(operation.url ? `${operation.text} ${operation.url}` : operation.text), operation.seq);
             default:
         }
@@ -391,13 +520,22 @@ export class TranscriptView {
         return element;
     }
 
+    // The element of an event.
+    #shown(seq) {
+        return this.#root.querySelector(`[data-seq="${seq}"]`);
+    }
+
+    #remove(seqs) {
+        for (const seq of seqs === '' ? [] : seqs.split(',')) this.#shown(seq)?.remove();
+    }
+
     /** One card in place of the lines of the events that are part of it. */
-    #incident(turn, { key, others, title, text, seq }) {
-        const shown = (at) => this.#root.querySelector(`[data-seq="${at}"]`);
-        for (const other of others === '' ? [] : others.split(',')) shown(other)?.remove();
-        const card = shown(key) ?? this.#line(turn, '', '', seq);
+    #incident(turn, { key, others, title, text, raise, seq }) {
+        this.#remove(others);
+        const card = this.#shown(key) ?? this.#line(turn, '', '', seq);
         card.className = 'incident';
         card.replaceChildren(h('b', '', title), document.createTextNode(`\n${harmless(text)}`));
+        if (raise !== '') card.append('\n', button('Raise limit', () => this.#onRaise(raise)));
     }
 
     #end(turn, { failed, ms }) {

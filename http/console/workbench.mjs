@@ -1,4 +1,5 @@
-// The three views of an open conversation: its chat, the files of its sandbox, a terminal in it. Made when they are first
+// The views of an open conversation: its chat, the files of its sandbox, a terminal in it, and its preview where that has
+// no place beside the chat. Made when they are first
 // looked at. The pattern for tabs of the ARIA Authoring Practices.
 import { Files } from './files.mjs';
 import { FilesPanel } from './files_panel.mjs';
@@ -43,11 +44,16 @@ export class Workbench {
     show(name) {
         this.#shown = name;
         this.#mark();
-        if (name !== 'chat') this.#panel(name).show();
+        if (name === 'files' || name === 'terminal') this.#panel(name).show();
+    }
+
+    /** The view is gone: shows the chat, if it was this one that was seen. */
+    leave(name) {
+        if (this.#shown === name) this.show('chat');
     }
 
     #tabs() {
-        return [...this.#at.tabs.querySelectorAll('[role=tab]')].filter((tab) => !tab.hidden);
+        return [...this.#at.tabs.querySelectorAll('[role=tab]')].filter((tab) => tab.offsetParent !== null);
     }
 
     #pick(tab) {

@@ -46,7 +46,7 @@ base::Result<egress::AllowList> list_of_settings(const sandbox::EgressSettings& 
         settings.allow, settings.user_id.empty() ? egress::SetBy::operator_key : egress::SetBy::user_key);
 }
 
-/// What becomes of a host that the list does not have.
+/// The way of a host that the list does not have.
 enum class Unlisted : std::uint8_t { refused, asked };
 
 class CeilingRules final : public EgressRules {
@@ -99,11 +99,11 @@ class CeilingRules final : public EgressRules {
     }
 
   private:
-    static EgressGrant grant_of(const egress::Endpoint& endpoint, const egress::Grant& granted) {
+    EgressGrant grant_of(const egress::Endpoint& endpoint, const egress::Grant& granted) const {
         return {endpoint.host.name, endpoint.port, endpoint.host.address, granted.bytes == egress::Bytes::any,
-                granted.reach == egress::Reach::ranges};
+                granted.reach == egress::Reach::ranges && ceilings_.opens_any()};
     }
-    /// As if the list had a rule for this host and port, which the key that set it may list.
+    /// Grants as if the list had a rule for this host and port, which the key that set it may list.
     std::optional<egress::Grant> grant_by_person(const egress::Endpoint& endpoint) const {
         if (unlisted_ == Unlisted::refused)
             return std::nullopt;

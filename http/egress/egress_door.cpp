@@ -155,17 +155,17 @@ base::Task<base::Result<EgressGrant>> EgressDoor::async_ask(RequestContext& cont
     if (!askable)
         co_return refusal;
     const EgressGrant target = *askable;
-    const auto ask = [&](EgressQuestions::Done done) {
+    const auto ask = [&](EgressQuestions::Asked done) {
         parts_.questions->ask(sandbox_id_, target, std::move(done));
     };
-    const auto may = co_await context.async_reply<void>(ask);
+    auto may = co_await context.async_reply<EgressGrant>(ask);
     if (may.has_error())
         co_return may.error();
     // A rule for it is a grant like any other.
     auto listed = rules_->check(context.request.authority, default_port);
     if (listed.has_value())
         co_return std::move(*listed);
-    co_return target;
+    co_return std::move(*may);
 }
 
 base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& context, EgressForm form,

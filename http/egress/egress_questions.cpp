@@ -51,10 +51,12 @@ EgressQuestions::~EgressQuestions() {
     }
 }
 
-void EgressQuestions::ask(const std::string& sandbox_id, const EgressGrant& target, Done done) {
+void EgressQuestions::ask(const std::string& sandbox_id, const EgressGrant& target, Asked done) {
     Asker& asker = askers_[sandbox_id];
     for (auto& [id, question] : asker.open) {
         if (question.target.host == target.host && question.target.port == target.port) {
+            if (question.waiting.size() == base::k_max_egress_question_waiters)
+                return done(not_granted(target, "too many requests wait for the decision on it"));
             question.waiting.push_back(std::move(done));
             return;
         }
@@ -80,7 +82,7 @@ void EgressQuestions::ask(const std::string& sandbox_id, const EgressGrant& targ
 
 void EgressQuestions::decide(const std::string& sandbox_id, const std::string& id, EgressDecision decision,
                              const std::string& user_id, Done done) {
-    const Question* const question = find(sandbox_id, id);
+    Question* const question = find(sandbox_id, id);
     if (question == nullptr)
         return done(Error(Errc::not_found,
                           "No question of this id is open: it was decided, or its time of 60 s is over."));
@@ -94,6 +96,16 @@ void EgressQuestions::decide(const std::string& sandbox_id, const std::string& i
     listed.user_id = user_id;
     if (const auto may = ports_.policy.check(listed); may.has_error())
         return done(Error(may.error().code(), may.error().detail()));
+    const auto granted = ports_.policy.rules(listed)->check(rule, 0);
+    if (granted.has_error())
+        return done(granted.error());
+    const bool goes_further = question->target.beyond_public && !granted->beyond_public;
+    if (goes_further && decision == EgressDecision::always)
+        return done(Error(Errc::network_not_allowed,
+                          rule +
+                              " as a rule of this list would also reach addresses of --egress-private, which "
+                              "this key may not: `once` lets it through to public ones."));
+    question->target.beyond_public = question->target.beyond_public && !goes_further;
     if (decision == EgressDecision::once) {
         resolve(sandbox_id, id, decision, "");
         return done({});
@@ -149,11 +161,11 @@ void EgressQuestions::resolve(const std::string& sandbox_id, const std::string& 
     open.erase(found);
     ports_.timers.cancel(question.timer);
     ports_.tell_decision(sandbox_id, id, to_string(decision));
-    for (const Done& done : question.waiting) {
+    for (const Asked& done : question.waiting) {
         if (decision == EgressDecision::deny)
             done(not_granted(question.target, why));
         else
-            done({});
+            done(question.target);
     }
 }
 

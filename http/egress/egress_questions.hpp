@@ -27,13 +27,14 @@ enum class EgressDecision : std::uint8_t {
     always,  // as a rule of `network.allow`
     deny,
 };
-/// Of static storage.
+/// The text has static storage.
 std::string_view to_string(EgressDecision decision) noexcept;
 std::optional<EgressDecision> parse_decision(std::string_view text) noexcept;
 
 class EgressQuestions {
   public:
     using Done = std::function<void(base::Result<void>)>;
+    using Asked = std::function<void(base::Result<EgressGrant>)>;
     /// All of them must outlive it.
     struct Ports {
         const base::Clock& clock;
@@ -51,14 +52,15 @@ class EgressQuestions {
     EgressQuestions(const EgressQuestions&) = delete;
     EgressQuestions& operator=(const EgressQuestions&) = delete;
 
-    /// Asks whether a request may go to `target`. `done` is called once, perhaps from inside the call, or
-    /// never if this is destroyed before. Errors: network_not_allowed, whose detail is one line with the
-    /// reason.
-    void ask(const std::string& sandbox_id, const EgressGrant& target, Done done);
+    /// Asks whether a request may go to `target`, and how far. `done` is called once, perhaps from inside the
+    /// call, or never if this is destroyed before. Errors: network_not_allowed, whose detail is one line with
+    /// the reason.
+    void ask(const std::string& sandbox_id, const EgressGrant& target, Asked done);
     /// A person has decided, with a key of that user; empty: without one. `done` as of ask(), with
-    /// EgressDecision::always once the rule is committed. Errors: not_found, where no such question is open;
-    /// network_not_allowed, where the host is beyond what that key may list; those of Ports::allow. The
-    /// question stays open after the last two.
+    /// EgressDecision::always once the rule is committed. EgressDecision::once reaches no further than a rule
+    /// of that key would. Errors: not_found, where no such question is open; network_not_allowed, where the
+    /// host is beyond what that key may list, or a rule would reach further than its own: the question stays
+    /// open; those of Ports::allow: it may have ended already, since the rules change before the commit.
     void decide(const std::string& sandbox_id, const std::string& id, EgressDecision decision,
                 const std::string& user_id, Done done);
     /// The rules of a sandbox have changed: questions about what they list, or what nobody may be asked about
@@ -73,7 +75,7 @@ class EgressQuestions {
     struct Question {
         EgressGrant target;
         base::TimerId timer = 0;
-        std::vector<Done> waiting;
+        std::vector<Asked> waiting;
     };
     struct Asker {
         std::map<std::string, Question> open;  // by id

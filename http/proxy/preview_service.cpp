@@ -324,10 +324,11 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
         .holds_secret = [this](std::string_view text) { return keys_.holds_secret(text); },
         .clears_site_data = [this, &context] { return must_forget(context.request); },
         .on_cleared = [this, &context] { was_told_to_forget(context.request); }};
-    auto refusal = [this, &context, id = visit.sandbox_id, rests = stopped(view)](const Error& error) {
+    auto refusal = [this, &context, id = visit.sandbox_id, port = visit.port,
+                    rests = stopped(view)](const Error& error) {
         const bool is_broken = error.code() == Errc::upstream_failed || error.code() == Errc::no_listener ||
                                error.code() == Errc::sandbox_gone;
-        return std::make_unique<Response>(refuse(context, is_broken && !is_up(id) ? rests : error));
+        return std::make_unique<Response>(refuse_at(context, is_broken && !is_up(id) ? rests : error, port));
     };
     UpstreamKey key{visit.sandbox_id, view.generation, visit.port};
     const LimitSubject visitor = limits_.subject_of(context.client);
@@ -356,6 +357,11 @@ base::Result<void> PreviewService::charge(const Client& client) {
 }
 
 Response PreviewService::refuse(const RequestContext& context, const Error& error) {
+    return refuse_at(context, error, {});
+}
+
+Response PreviewService::refuse_at(const RequestContext& context, const Error& error,
+                                   std::optional<std::uint16_t> port) {
     const Errc why = error.code() == Errc::sandbox_gone         ? Errc::paused
                      : error.code() == Errc::conversation_ended ? Errc::preview_ended
                                                                 : error.code();
@@ -369,13 +375,13 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
         return closed_page(why);
     Response response = problem(why == error.code() ? for_visitor(error) : Error(why), context.request_id);
     if (may_pass(why) && is_navigation(context.request)) {
-        Response page = waiting_page(why);
+        Response page = waiting_page(why, port);
         for (auto& field : response.headers)
             page.headers.push_back(std::move(field));  // Retry-After
         response = std::move(page);
     }
     if (may_pass(why) && !is_broken_answer(why))
-        response.headers.emplace_back(k_waiting_field, "waiting");
+        response.headers.emplace_back(k_waiting_field, base::code_name(why));
     // RFC 9110 section 15.5.6.
     if (why == Errc::method_not_allowed)
         response.headers.emplace_back("Allow",

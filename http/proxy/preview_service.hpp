@@ -57,6 +57,9 @@ class PreviewService final : public Service {
     const base::Budget& wakes() const noexcept { return waker_.wakes(); }
 
   private:
+    /// refuse() of a request to that port, if it came so far.
+    Response refuse_at(const RequestContext& context, const base::Error& error,
+                       std::optional<std::uint16_t> port);
     base::Result<void> charge(const Client& client);
     base::Result<PreviewName> name_of(std::string_view authority) const;
     bool is_own_origin(std::string_view origin, const RequestContext& context,

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <string>
 
 #include "core/base/base64.hpp"
 #include "http/server/problem.hpp"
@@ -23,7 +24,8 @@ Words words(base::Errc why) {
     constexpr std::string_view k_repaired = "The page appears as soon as it answers.";
     switch (why) {
         case base::Errc::no_listener:
-            return {"Nothing listens here yet", k_soon};
+            return {"Nothing listens here yet",
+                    "Start it there. The page appears as soon as something answers."};
         case base::Errc::paused:
             return {"This conversation is paused", k_soon};
         case base::Errc::user_share:
@@ -62,44 +64,57 @@ const key = "atoll-waiting-page";
 // The answer to a reload, the page's own or a person's. Each GET keeps the sandbox running, so a dev server that
 // breaks each of its answers is not asked by a page that nobody looks at.
 const again = performance.getEntriesByType("navigation").some((each) => each.type === "reload");
-let until = Date.now() + 300000;
+const began = Date.now() - performance.now();
+let until = 0;  // when the page stops to load itself; 0: it has not done so yet
 let wait = 1000;
 try {
   // What load() has kept, if that brought this page. Programs of the preview may have written anything there.
   const [at, end, next] = (sessionStorage.getItem(key) || "").split(" ").map(Number);
-  const began = Date.now() - performance.now();
-  if (Math.abs(began - at) < 10000 && end <= until && next >= 1000 && next <= 30000) {
+  if (Math.abs(began - at) < 10000 && end > 0 && end <= at + 300000 && next >= 1000 && next <= 30000) {
     until = end;
     wait = next;
   }
 } catch (error) {
   // There is no storage, as in a frame without an origin.
 }
-function leave_it() {
-  what.textContent = "Reload the page to try again.";
+function leave_it(why) {
+  what.textContent = why + "Reload the page to try again.";
 }
-// A dev server may die of each request and be started again: pause and deadline hold for all loads together.
+// A dev server may die of each request and be started again: pause and deadline hold for all loads together. Where
+// nothing listened for a minute, it did not.
 function load() {
+  const now = Date.now();
+  if (now - began > 60000) {
+    until = 0;
+    wait = 1000;
+  }
+  until = until || now + 300000;
+  if (now > until) {
+    leave_it("The server in the sandbox broke off its answers for five minutes. ");
+    return;
+  }
   try {
-    sessionStorage.setItem(key, [Date.now(), until, Math.min(wait * 2, 30000)].join(" "));
+    sessionStorage.setItem(key, [now, until, Math.min(wait * 2, 30000)].join(" "));
   } catch (error) {
     if (again) {
-      leave_it();
+      leave_it("");
       return;
     }
   }
   location.reload();
 }
 async function ask() {
-  if (Date.now() > until) {
-    what.textContent = "Nothing answered for five minutes. Reload the page to try again.";
+  if (document.hidden) {
+    document.addEventListener("visibilitychange", ask, {once: true});
     return;
   }
   try {
     const answer = await fetch(location.href, {
       method: "HEAD", cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(10000)
     });
-    if (!answer.headers.has("X-Atoll-Preview")) {
+    const why = answer.headers.get("X-Atoll-Preview");
+    // A conversation that was resumed is no longer paused, also where nothing listens in it yet.
+    if (why === null || (what.dataset.why === "paused" && why === "no_listener")) {
       load();
       return;
     }
@@ -110,11 +125,10 @@ async function ask() {
       return;
     }
   }
-  wait = Math.min(wait * 2, 30000);
-  setTimeout(ask, wait);
+  setTimeout(ask, 1000);
 }
 if (what.dataset.broken && again)
-  leave_it();
+  leave_it("");
 else
   setTimeout(ask, wait);
 )";
@@ -122,7 +136,7 @@ else
 constexpr std::string_view k_page =
     "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>"
     "<meta name=\"viewport\" content=\"width=device-width\"><style>{2}</style></head>"
-    "<body><h1>{0}</h1><p id=\"what\"{4}>{1}</p>\n<script>{3}</script></body></html>\n";
+    "<body><h1>{0}</h1><p id=\"what\" data-why=\"{4}\"{5}>{1}</p>\n<script>{3}</script></body></html>\n";
 
 // The name of an element's text in a policy (Content Security Policy Level 3 section 2.3.1).
 std::string source_of(std::string_view text) {
@@ -179,10 +193,13 @@ bool is_broken_answer(base::Errc why) noexcept {
     return why == base::Errc::upstream_failed || why == base::Errc::deadline_exceeded;
 }
 
-Response waiting_page(base::Errc why) {
-    const auto [headline, what] = words(why);
+Response waiting_page(base::Errc why, std::optional<std::uint16_t> port) {
+    const auto [words_of_code, what] = words(why);
+    const std::string headline = why == base::Errc::no_listener && port
+                                     ? fmt::format("Nothing listens on port {}", *port)
+                                     : std::string(words_of_code);
     return page(why, fmt::format(fmt::runtime(k_page), headline, what, k_style, k_script,
-                                 is_broken_answer(why) ? " data-broken=\"1\"" : ""));
+                                 base::code_name(why), is_broken_answer(why) ? " data-broken=\"1\"" : ""));
 }
 
 bool is_closed(base::Errc why) noexcept {

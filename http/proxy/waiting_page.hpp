@@ -1,6 +1,8 @@
 // The pages that a browser shows where a preview cannot be shown: for now, or not at all.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/base/error.hpp"
@@ -8,8 +10,8 @@
 
 namespace atl::http {
 
-/// The field that tells the page, and nobody else, that still nothing answers: it has not is_broken_answer(),
-/// since a dev server that breaks HEAD may answer GET.
+/// The field that tells the page, and nobody else, that still nothing answers, with the error's code: it has
+/// not is_broken_answer(), since a dev server that breaks HEAD may answer GET.
 inline constexpr std::string_view k_waiting_field = "X-Atoll-Preview";
 
 /// True for a request by which a browser goes to a page: what it gets will be shown.
@@ -22,12 +24,13 @@ bool may_pass(base::Errc why) noexcept;
 /// Whether the dev server has got the request, and broke off its answer or gave none in time.
 bool is_broken_answer(base::Errc why) noexcept;
 
-/// Precondition: may_pass(). Asks again by HEAD, which wakes nobody, after 1, 2, 4 … 30 s, stops after five
-/// minutes, and is loaded again once HEAD is answered, or is not within 10 s. Pause and deadline hold for all
-/// loads together; where a browser lets it keep nothing, it loads itself once. Where a reload has brought the
-/// page of a broken answer, it asks nothing and says how to try again: so no page goes on reloading by
-/// itself. Nothing but its own script runs in it, and nothing but its own address is asked.
-Response waiting_page(base::Errc why);
+/// Precondition: may_pass(). Names the `port`, where that is known and nothing listens there. Asks again each
+/// second by HEAD, which wakes nobody, while it is visible, and is loaded again once HEAD is answered, or is
+/// not within 10 s, or tells that a paused conversation runs. Loads that follow one another come after 1, 2,
+/// 4 … 30 s, for five minutes in all; where a browser lets it keep nothing, it loads itself once. Where a
+/// reload has brought the page of a broken answer, it asks nothing and says how to try again: so no page goes
+/// on reloading by itself. Nothing but its own script runs in it, and nothing but its own address is asked.
+Response waiting_page(base::Errc why, std::optional<std::uint16_t> port = {});
 
 /// Whether there is a closed_page() that says why.
 bool is_closed(base::Errc why) noexcept;

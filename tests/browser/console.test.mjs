@@ -261,9 +261,19 @@ test('a turn is stopped by the button, and by Esc pressed twice', async () => {
     await send(page, 'echo begun; sleep 1000');
     await page.waitForSelector('#stop:not([hidden])');
     await page.waitForFunction(() => document.getElementById('turns').textContent.includes('begun\n'));
-    assert.equal(await page.isDisabled('#send'), true);
+    // A message that is sent meanwhile waits, can be taken back, and is sent after it.
+    await send(page, 'echo not yet');
+    await page.locator('#waiting .turn').filter({ hasText: 'Waits until the turn' }).waitFor();
+    await screenshot(page, 'waits-for-turn');
+    await page.click('#waiting button');
+    assert.equal(await page.locator('#waiting .turn').count(), 0);
+    assert.equal(await page.inputValue('#message'), 'echo not yet');
+    await page.press('#message', 'Enter');
+    await page.locator('#waiting .turn').filter({ hasText: 'Waits until the turn' }).waitFor();
     await page.click('#stop');
-    await turnsDone(page, 1);
+    await turnsDone(page, 2);
+    assert.equal(await output(page), 'not yet\n');
+    assert.equal(await page.locator('#waiting .turn').count(), 0);
     assert.equal(await page.isHidden('#stop'), true);
     await send(page, 'echo again; sleep 1000');
     await page.waitForFunction(() => document.getElementById('turns').textContent.includes('again\n'));
@@ -271,9 +281,9 @@ test('a turn is stopped by the button, and by Esc pressed twice', async () => {
     assert.match(await page.textContent('#keys'), /Esc again/);
     assert.equal(await page.isVisible('#stop'), true);
     await page.press('#message', 'Escape');
-    await turnsDone(page, 2);
-    await send(page, 'echo still there');
     await turnsDone(page, 3);
+    await send(page, 'echo still there');
+    await turnsDone(page, 4);
     assert.equal(await output(page), 'still there\n');
 });
 
@@ -377,7 +387,7 @@ test('a conversation is paused, resumed and deleted, each as its badge says', as
         return (await (await fetch('/v1/system', { headers })).json()).warmPause;
     });
     await page.click('#freeze');
-    const paused = warm === 'none' ? 'paused · by you' : 'paused warm · by you';
+    const paused = warm === 'none' ? 'paused · by you' : 'frozen · by you';
     await page.waitForFunction((text) => document.getElementById('status').textContent === text, paused);
     assert.equal(await page.isVisible('#freeze'), false);
     await page.click('#pause');
@@ -398,10 +408,13 @@ test('what this host does not enforce is a warning', async () => {
         const headers = { Authorization: `Bearer ${sessionStorage.getItem('atoll.key')}` };
         return (await (await fetch('/v1/system', { headers })).json()).notEnforced;
     });
-    const missing = Object.keys(enforcement);
-    const summary = await page.textContent('#facts-summary');
-    for (const name of missing) assert.ok(summary.includes(name), `${name} is missing in: ${summary}`);
-    if (missing.length > 0) assert.equal(await page.getAttribute('#facts', 'data-tone'), 'warn');
+    // It holds for all sandboxes: it is said once, in the line of the server, and among the facts.
+    const line = (await page.textContent('#server')).toLowerCase();
+    const facts = await page.$$eval('#facts-list dd.warn', (all) => all.map((fact) => fact.previousElementSibling.textContent));
+    for (const name of Object.keys(enforcement)) {
+        assert.ok(line.includes(name.toLowerCase()), `${name} is missing in: ${line}`);
+        assert.ok(facts.includes(name), `${name} is missing in: ${facts}`);
+    }
 });
 
 // The content of a gauge: its words, the share of the limit, the corners of its graph.
@@ -418,6 +431,10 @@ const shareAbove = (page, name, least) =>
 test('what the sandbox uses is shown as it takes it, and asked for only while the page is seen', async () => {
     const page = await open();
     await createConversation(page, 'Takes what it can');
+    // Nothing is near its limit: the graphs are among the facts.
+    await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
+    assert.equal(await page.isVisible('#usage'), false);
+    await page.click('#facts summary');
     await page.waitForSelector('#usage:not([hidden])');
     assert.match((await gauge(page, 'memory')).text, /^[\d.]+ [KM]B of 2 GB$/);
     assert.match((await gauge(page, 'processes')).text, /^\d+ of 64$/);
@@ -453,7 +470,7 @@ test('what the sandbox uses is shown as it takes it, and asked for only while th
     await page.click('#pause');
     await page.waitForSelector('#usage[hidden]', { state: 'attached' });
     await page.click('#pause');
-    await page.waitForSelector('#usage:not([hidden])');
+    await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
 });
 
 test('the keyboard is enough, and everything that it reaches has a name', async () => {
@@ -499,6 +516,15 @@ test('the link that skips to the message leads there, from every view, and keeps
     assert.equal(page.url(), address);
 });
 
+// Pairs of what stands in the head of a conversation and covers one another.
+const overlaps = (page) =>
+    page.evaluate(() => {
+        const all = [...document.querySelectorAll('.chat-head :is(button, .badge, h2, a)')].filter((element) => element.checkVisibility() && !element.closest('#menu'));
+        const boxes = all.map((element) => [element.id || element.textContent, element.getBoundingClientRect()]);
+        const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+        return boxes.flatMap(([name, box], index) => boxes.slice(index + 1).filter(([, other]) => meet(box, other)).map(([other]) => `${name} ${other}`));
+    });
+
 for (const [name, options] of [
     ['light', { colorScheme: 'light', viewport: { width: 1180, height: 780 } }],
     ['dark', { colorScheme: 'dark', viewport: { width: 1180, height: 780 } }],
@@ -523,9 +549,16 @@ for (const [name, options] of [
         await turnsDone(page, 1);
         await send(page, 'for i in 1 2 3; do echo line $i; sleep 0.1; done; sleep 1000');
         await page.waitForFunction(() => document.getElementById('turns').textContent.includes('line 3\n'));
-        await page.waitForSelector('#usage:not([hidden])');
+        await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
         await fits();
+        assert.deepEqual(await overlaps(page), []);
         await screenshot(page, name);
+        await page.click('#menu-button');
+        await page.waitForSelector('#menu:popover-open');
+        assert.equal(await page.locator('#menu #pause').count(), name.startsWith('phone') ? 1 : 0);
+        await fits();
+        await screenshot(page, `${name}-menu`);
+        await page.keyboard.press('Escape');
         await page.click('#facts summary');
         await fits();
         await screenshot(page, `${name}-facts`);

@@ -51,6 +51,20 @@ for (const [form, flags] of Object.entries(FORMS)) {
             await page.click('#preview-offer button:has-text("8080")');
             await frame.filter({ hasText: 'changed' }).waitFor();
 
+            // A closed port is no living page.
+            await page.click('#pause');
+            await page.waitForSelector('#veil:not([hidden])');
+            await page.waitForSelector('#veil-resume:not([hidden])');
+            assert.equal(await page.textContent('#veil-text'), 'Port 8080 is closed: the conversation is paused.');
+            await screenshot(page, `console-preview-closed-${form}`);
+            await page.click('#veil-resume');
+            await page.waitForFunction(() => document.getElementById('veil-text').textContent.includes('nothing listens there'));
+            await api.put(site, 'two/index.html', '<p id="says">second page, again</p>');
+            await api.start(site, serve(8080, 'two'));
+            await frame.filter({ hasText: 'again' }).waitFor();
+            await page.waitForSelector('#veil', { state: 'hidden' });
+            await api.start(site, serve(5173, 'one'));
+
             // A private one gets its pass.
             await api.call('PATCH', `/v1/conversations/${site.conversation}`, { preview: { access: 'private' } });
             const stranger = await (await browser.newContext()).newPage();
@@ -67,6 +81,45 @@ for (const [form, flags] of Object.entries(FORMS)) {
         }
     });
 }
+
+test('an empty conversation offers to serve a page, which opens beside the chat', { skip }, async () => {
+    const server = await startServer({ flags: FORMS.names });
+    const browser = await startBrowser();
+    try {
+        const site = await previewApi(server).conversation();
+        const page = await newPage(await browser.newContext());
+        await page.goto(`http://${server.address}/#key=${encodeURIComponent(server.key)}&c=${site.conversation}`);
+        await page.click('#starters button:has-text("Serve a page")');
+        await page.frameLocator('#preview-frame iframe').locator('h1').filter({ hasText: 'Hello from the sandbox' }).waitFor();
+        assert.deepEqual(page.seen.errors, []);
+    } finally {
+        await browser.close();
+        await server.stop();
+    }
+});
+
+test('on a phone the preview is a view of its own, and its end leads back to the chat', { skip }, async () => {
+    const server = await startServer({ flags: FORMS.names });
+    const browser = await startBrowser();
+    try {
+        const site = await previewApi(server).conversation();
+        const page = await newPage(await browser.newContext({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }));
+        await page.goto(`http://${server.address}/#key=${encodeURIComponent(server.key)}&c=${site.conversation}`);
+        await page.click('#starters button:has-text("Serve a page")');
+        await page.click('#preview-tab');
+        await page.frameLocator('#preview-frame iframe').locator('h1').filter({ hasText: 'Hello from the sandbox' }).waitFor();
+        assert.equal(await page.isVisible('#message'), false);
+        const { height } = await page.locator('#preview-frame').boundingBox();
+        assert.ok(height > 450, `${height}`);
+        await screenshot(page, 'console-preview-phone');
+        await page.click('#preview-close');
+        assert.equal(await page.isVisible('#message'), true);
+        assert.equal(await page.isVisible('#preview-tab'), false);
+    } finally {
+        await browser.close();
+        await server.stop();
+    }
+});
 
 test('a port that is listed while another conversation is open leaves the preview of that one', { skip }, async () => {
     const server = await startServer({ flags: FORMS.names });

@@ -75,7 +75,7 @@ async function reword(word, edited = site, by = api) {
 test('a page opened before the dev server listens shows it as soon as it does', { skip }, async () => {
     const answer = await page.goto(site.url);
     assert.equal(answer.status(), 503);
-    await page.waitForSelector('text=Nothing listens here yet');
+    await page.waitForSelector('text=Nothing listens on port 5173');
     await startVite();
     await shows(page, 'first 0').catch(async (error) => {
         throw new Error(`${error}: ${await api.logs(site)}`);

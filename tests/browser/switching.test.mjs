@@ -75,7 +75,7 @@ test('the answer to Resume that comes when another conversation is open changes 
     await page.click('#pause');
     await held.asked;
     await pick(page, second);
-    await page.waitForSelector('#usage:not([hidden])');
+    await page.waitForSelector('#usage:not([hidden])', { state: 'attached' });
     const titles = await watchText(page, 'title');
     const before = page.seen.requests.length;
     const isUsageOf = ({ sandboxId }) => (url) => url.endsWith(`/v1/sandboxes/${sandboxId}/metrics`);

@@ -112,6 +112,28 @@ test('the watch updates the tree: what changes in the sandbox is seen, and what 
     assert.equal((await page.content()).includes('root:x:0'), false);
 });
 
+test('what shells and package managers keep is counted, and shown on a click', async () => {
+    const { page, run } = await openFiles('Hidden');
+    await hasText(page, 'tree', 'The workspace is empty.');
+    assert.equal(await page.isVisible('#files-hidden'), false);
+    await run('mkdir .npm .cache; touch .npm/log seen');
+    await row(page, 'seen').waitFor();
+    await hasText(page, 'files-hidden', '2 hidden');
+    assert.deepEqual(await shown(page), ['seen']);
+    await page.click('#files-hidden');
+    await row(page, '.npm').click();
+    await row(page, '.npm/log').waitFor();
+    assert.equal(await page.getAttribute('#files-hidden', 'aria-pressed'), 'true');
+    // Shown folders are watched, too.
+    await run('touch .cache/fresh .bash_history');
+    await row(page, '.bash_history').waitFor();
+    await screenshot(page, 'files-hidden');
+    await page.click('#files-hidden');
+    await row(page, '.npm').waitFor({ state: 'detached' });
+    await hasText(page, 'files-hidden', '3 hidden');
+    assert.deepEqual(await shown(page), ['seen']);
+});
+
 test('a file is edited and saved, and a change of someone else is not overwritten silently', async () => {
     const { page, run } = await openFiles('Edited');
     await run("printf 'one\\r\\ntwo\\r\\n' > dos.txt; echo first > shared.txt");
@@ -486,6 +508,35 @@ test('a shell lives on over a reload and other views, ends, and another one begi
     await onScreen(page, '\nnew nothing');
     await page.click('#terminal-end');
     await page.waitForSelector('#terminal-state[data-state=exited]');
+});
+
+test('a shell that ended with the server says so and offers a new one, whose prompt has the folder and colours', async () => {
+    const own = await startServer();
+    try {
+        const page = await newPage(context);
+        await signIn(page, own);
+        await createConversation(page, 'Ended');
+        await page.click('#terminal-tab');
+        await onScreen(page, '~ $');
+        await type(page, 'mkdir inner; ls -d inner; cd inner');
+        await onScreen(page, '~/inner $');
+        const coloured = (text) => page.$$eval('.xterm-rows span', (all, wanted) => all.some((span) => span.textContent.includes(wanted) && span.className.includes('xterm-fg-')), text);
+        assert.equal(await coloured('~/inner'), true);
+        assert.equal(await coloured('inner'), true);
+        await own.kill();
+        await own.startAgain();
+        await page.waitForSelector('#terminal-state[data-state=gone]');
+        assert.match(await page.textContent('#terminal-note'), /^The shell ended with its sandbox or with the server\./);
+        await page.waitForSelector('#terminal-new.primary');
+        await screenshot(page, 'terminal-ended');
+        await page.click('#terminal-new');
+        await page.waitForSelector('#terminal-state[data-state=live]');
+        await onScreen(page, '~ $');
+        assert.equal(await page.isHidden('#terminal-note'), true);
+        assert.deepEqual(page.seen.errors, []);
+    } finally {
+        await own.stop();
+    }
 });
 
 test('a flood of output is shown to its end, and the page stays alive', async () => {

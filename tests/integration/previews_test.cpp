@@ -106,7 +106,8 @@ TEST_CASE("A preview says what is wrong: another port, an unknown name, nobody w
     const HttpResponse page = lab.get("preview-" + id, {{"Accept", "text/html,*/*"}});
     CHECK(page.status == 503);
     CHECK(page.header("content-type").starts_with("text/html"));
-    CHECK(page.header("x-atoll-preview") == "waiting");
+    CHECK(page.header("x-atoll-preview") == "no_listener");
+    CHECK(page.body.find("<h1>Nothing listens on port 5173</h1>") != std::string::npos);
 
     const Json made = lab.api.create({{"agent", "shell"}});
     const std::string sandbox = made["sandboxId"];

@@ -46,6 +46,7 @@ const std::map<std::string, Rule> k_rules = {
     {"POST /v1/conversations/{id}/pause", Rule::one},
     {"POST /v1/conversations/{id}/resume", Rule::one},
     {"POST /v1/conversations/{id}/tokens", Rule::one},
+    {"POST /v1/conversations/{id}/egress/{requestId}", Rule::one},
     {"GET /v1/conversations/{id}/events", Rule::stream},
     {"GET /v1/conversations/{id}/transcript", Rule::stream},
     {"GET /v1/conversations/{id}/ws", Rule::stream},

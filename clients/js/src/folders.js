@@ -95,7 +95,7 @@ export async function download(files, path, local, options) {
     let count = 0;
     async function copy(from, folder) {
         if (!isBelow(await fs.realpath(folder, 'buffer'))) throw new AtollError({ code: 'invalid_path', detail: `${folder} leads out of ${local}` });
-        for await (const entry of files.list(from, options)) {
+        for await (const entry of files.list(from, { ...options, all: true })) {
             // Raw bytes where the name is no UTF-8.
             const name = unescaped(entry.href.slice(entry.href.lastIndexOf('/') + 1));
             if (name.includes('/') || name.includes(sep) || name.includes('\0') || ['', '.', '..'].includes(name.toString()))

@@ -200,7 +200,7 @@ class AsyncFiles:
         written outside of that folder, and links that lead out of it are left out.
         """
         with tempfile.TemporaryFile() as archive:
-            await self.archive(archive, path, timeout=timeout)
+            await self.archive(archive, path, timeout=timeout, all=True)
             archive.seek(0)
             return await self._core.network.run_blocking(extract, archive, os.fspath(local))
 

@@ -400,6 +400,8 @@ TEST_CASE("Ports that no request lists have names only on a server that this mac
     CHECK(has_names({"--listen", "localhost:4100", "--listen", "[::1]:4101"}));
     CHECK_FALSE(has_names({"--listen", "0.0.0.0:4100"}));
     CHECK_FALSE(has_names({"--listen", "127.0.0.1:4100", "--listen", "unix:/run/x"}));
+    CHECK_FALSE(has_names({"--listen", "127.corp.example:4100"}));
+    CHECK(has_names({"--listen", "127.9.0.1:4100"}));
     CHECK_FALSE(has_names({"--preview-domain", "localhost"}));
     CHECK_FALSE(has_names({"--allowed-host", "atoll.example"}));
     CHECK_FALSE(has_names({"--trusted-proxy", "127.0.0.1"}));

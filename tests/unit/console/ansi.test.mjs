@@ -65,7 +65,7 @@ test('a sequence without end does not swallow what follows', () => {
 });
 
 test('characters that hide, ring or reorder are shown by name', () => {
-    assert.equal(shown('a\x07b\x08c\x00d\x7f'), 'a^Gb^Hc^@d^?');
+    assert.equal(shown('a\x07bc\x00d\x7f'), 'a^Gbc^@d^?');
     assert.equal(shown('\u202edcba\u202c'), '<U+202E>dcba<U+202C>');
     assert.equal(shown('\u2066x\u2069\u200f\u061c'), '<U+2066>x<U+2069><U+200F><U+061C>');
     assert.equal(shown('\u009b31mx\u0085'), '<U+009B>31mx<U+0085>');
@@ -74,10 +74,15 @@ test('characters that hide, ring or reorder are shown by name', () => {
     assert.equal(styled('\u202e')[0].classes, 'a-control');
 });
 
-test('a carriage return begins a line, with a line feed only one', () => {
-    assert.equal(shown('10%\r20%\r\nend'), '10%\n20%\nend');
-    const parser = new AnsiParser();
-    assert.equal([...parser.feed('a\r'), ...parser.feed('\nb')].map((run) => run.text).join(''), 'a\nb');
+test('what moves in the last line is told apart from text', () => {
+    const acts = (text) => styled(text).map(({ act, text: piece }) => act ?? piece);
+    assert.deepEqual(acts('10%\r20%\r\nend'), ['10%', 'return', '20%', 'return', '\nend']);
+    assert.deepEqual(acts('a\b\x1b[Kb\x1b[1K\x1b[2Kc'), ['a', 'back', 'erase-0', 'b', 'erase-1', 'erase-2', 'c']);
+    assert.deepEqual(acts('a\x1b[7Kb\x1b[2Jc'), ['abc']);
+});
+
+test('one harmless string keeps what a line was written over with', () => {
+    assert.equal(harmless('10%\r20%\r\nend\b'), '10%\n20%\nend^H');
 });
 
 test('a megabyte takes no time to speak of', () => {

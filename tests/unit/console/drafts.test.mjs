@@ -36,3 +36,21 @@ test('files with changes belong to their conversation, and count until they are 
     assert.equal(drafts.hasAnyEdits, false);
     assert.equal(drafts.edits('b').size, 0);
 });
+
+test('messages on their way belong to their conversation, and stop with it', () => {
+    const drafts = new Drafts();
+    const made = [];
+    const make = () => {
+        made.push({ items: [], isStopped: false, stop() { this.isStopped = true; } });
+        return made.at(-1);
+    };
+    assert.equal(drafts.outbox('a', make), drafts.outbox('a', make));
+    assert.notEqual(drafts.outbox('b', make), drafts.outbox('a', make));
+    assert.equal(drafts.hasAnyUnsent, false);
+    made[1].items.push({});
+    assert.equal(drafts.hasAnyUnsent, true);
+    drafts.forget('a');
+    assert.deepEqual(made.map(({ isStopped }) => isStopped), [true, false]);
+    drafts.stop();
+    assert.equal(made[1].isStopped, true);
+});

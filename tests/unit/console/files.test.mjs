@@ -59,6 +59,23 @@ test('a folder is listed page by page, up to a bound', async () => {
     assert.equal(isCut, true);
 });
 
+test('what the server hides is counted, and asked for where it is wanted', async () => {
+    const asked = [];
+    const api = {
+        async json(method, address) {
+            asked.push(address);
+            return { entries: [], next: null, hidden: address.includes('all=1') ? 0 : 3, token: 't' };
+        },
+        fetch: async (method, address) => void asked.push(address),
+    };
+    const files = new Files(api, 's');
+    assert.equal((await files.list('')).hidden, 3);
+    assert.equal((await files.list('', { all: true })).hidden, 0);
+    await files.watch(undefined, true);
+    assert.deepEqual(asked.map((address) => address.includes('all=1')), [false, true, true]);
+    assert.equal(await files.link('', true, true), '/v1/sandboxes/s/archive?all=1&token=t');
+});
+
 test('a link carries a token for files and no key', async () => {
     const { sandbox, asked } = fakeServer();
     assert.equal(await sandbox.link('a%20b', false), '/v1/sandboxes/s/files/a%20b?token=v1.t%2Bk');

@@ -23,6 +23,27 @@ test('ports come and go with their events, and all of them with the sandbox', ()
     assert.equal(ports.apply({ type: 'text_delta', data: {} }), false);
 });
 
+test('a closed port says why, and offers to resume where that helps', () => {
+    const ports = new Ports();
+    const about = () => ports.closedBy(5173);
+    ports.apply(opened(5173, 'http://localhost:30001/'));
+    assert.equal(about(), null);
+    ports.apply({ type: 'sandbox_paused', data: { mode: 'warm' } });
+    assert.equal(about(), null);
+    ports.apply({ type: 'port_closed', data: { port: 5173 } });
+    assert.match(about().text, /^Port 5173 is closed: nothing listens there/);
+    assert.equal(about().canResume, false);
+    // The port was closed before: that the reason is another one is a change, too.
+    assert.equal(ports.apply({ type: 'sandbox_terminated', data: { class: 'stopped' } }), true);
+    assert.match(about().text, /the sandbox ended/);
+    assert.equal(ports.apply({ type: 'sandbox_paused', data: { mode: 'cold' } }), true);
+    assert.deepEqual(about(), { text: 'Port 5173 is closed: the conversation is paused.', canResume: true });
+    assert.equal(ports.apply({ type: 'sandbox_resumed', data: { mode: 'cold' } }), true);
+    assert.match(about().text, /nothing listens there/);
+    ports.apply(opened(5173, 'http://localhost:30001/'));
+    assert.equal(about(), null);
+});
+
 test('nothing but a web address is opened in a frame', () => {
     for (const url of ['javascript:alert(1)', 'data:text/html,x', 'http://user:pw@host/', 'x', '', null, 7, '/path'])
         assert.equal(previewUrl(url), null);

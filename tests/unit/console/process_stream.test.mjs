@@ -161,6 +161,7 @@ test('a shell is found by the tag of the console, else started on a terminal', a
             if (path.endsWith('/tokens')) return { token: 'a+b' };
             if (method === 'POST') return { processId: 'new' };
             if (path.endsWith('/p%2F1')) return {};
+            if (path.endsWith('/gone')) throw Object.assign(new Error('no such process'), { status: 404 });
             assert.match(path, /\/processes\?tag=console$/);
             return { processes: [{ processId: '1', status: 'running' }, { processId: '2', status: 'running' }, { processId: '3', status: 'ended' }] };
         },
@@ -176,4 +177,5 @@ test('a shell is found by the tag of the console, else started on a terminal', a
     assert.deepEqual(asked.at(-1)[2].pty, { cols: 80, rows: 24 });
     assert.equal((await processes.connect('p/1', 7)).url, 'wss://h/v1/sandboxes/s/processes/p%2F1/ws?after=7&token=a%2Bb');
     assert.equal(asked.at(-1)[2].scope, 'terminal');
+    await assert.rejects(processes.connect('gone', 0), { isFinal: true, message: /^The shell ended with its sandbox or with the server\..*New shell/ });
 });

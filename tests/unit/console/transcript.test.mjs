@@ -119,7 +119,7 @@ test('every type of the API is shown', () => {
     assert.equal(list.find(({ op }) => op === 'result').content, 'x');
     assert.match(list.find(({ text }) => text?.startsWith('Output')).text, /4\.8 MB/);
     assert.equal(list.find(({ text }) => /short of memory/.test(text ?? '')).tone, 'warning');
-    assert.equal(list.filter(({ text }) => text === 'Paused. What runs in the sandbox is kept.').length, 1);
+    assert.equal(list.filter(({ text }) => text === 'Frozen. What runs in the sandbox is kept.').length, 1);
     assert.equal(list.filter(({ text }) => text === 'Resumed where it was.').length, 1);
     assert.equal(list.filter(({ op }) => op === 'changed').length, 6);
 });
@@ -128,9 +128,9 @@ const MB = 1024 * 1024;
 
 test('a warning says what is short, and bytes in MB', () => {
     const text = (resource, used, limit) => ops(['resource_warning', { resource, used, limit }])[0].text;
-    assert.equal(text('memory', 60 * MB, 64 * MB), 'The sandbox runs short of memory: 60.0 MB of 64.0 MB used.');
-    assert.equal(text('memory_pressure', 60 * MB, 64 * MB), 'Processes in the sandbox wait for memory: 60.0 MB of 64.0 MB used.');
-    assert.equal(text('disk', 900 * MB, 1000 * MB), 'The sandbox runs short of disk: 900.0 MB of 1000.0 MB used.');
+    assert.equal(text('memory', 60 * MB, 64 * MB), 'The sandbox runs short of memory: 60 MB of 64 MB used.');
+    assert.equal(text('memory_pressure', 60 * MB, 64 * MB), 'Processes in the sandbox wait for memory: 60 MB of 64 MB used.');
+    assert.equal(text('disk', 900 * MB, 1000 * MB), 'The sandbox runs short of disk: 900 MB of 1000 MB used.');
     assert.equal(text('processes', 64, 64), 'The sandbox runs short of processes: 64 of 64 used.');
     // An agent cannot write one, but an odd name breaks nothing.
     assert.match(text('constructor', 1, 2), /short of constructor: 1 of 2/);
@@ -148,12 +148,13 @@ const OOM = [
 
 test('an end of the sandbox is one card, in MB, with all that its events tell', () => {
     const list = ops(...OOM);
-    assert.match(list[0].text, /60\.0 MB of 64\.0 MB/);
+    assert.match(list[0].text, /60 MB of 64 MB/);
     const [first, last] = list.filter(({ op }) => op === 'incident');
     // Its end is shown at once, and its pause goes into the same card: in place of the warning and the error.
     assert.deepEqual([first.key, first.others, last.key, last.others], [1, '2,4', 1, '2,4,6']);
     assert.equal(last.title, 'The sandbox ran out of memory.');
-    const sentences = ['more than 64 MB', 'Limit: 64.0 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
+    assert.equal(last.raise, 'memoryMb');
+    const sentences = ['More than 64 MB.', 'Limit: 64 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
     assert.equal(last.text, sentences.join('\n'));
     assert.equal(list.filter(({ op, tone }) => op === 'note' && tone === 'warning').length, 1);
 });
@@ -179,6 +180,19 @@ test('what has its own cause, or comes later, is no part of a card', () => {
     // An agent that ends takes the sandbox down with it: that it was killed is not the story.
     const [agent] = ops(['error', { code: 'agent_crashed', message: 'exit 3' }, 't1'], ['done', {}, 't1'], ['sandbox_terminated', { class: 'killed' }], ['sandbox_paused', { reason: 'crash', mode: 'cold' }]).filter(({ op }) => op === 'incident');
     assert.deepEqual([agent.key, agent.others, agent.title], [1, '3,4', 'The agent ended unexpectedly.']);
+    assert.equal(agent.raise, '');
+});
+
+test('a pause without a fault is one sentence, in place of the end that it brought', () => {
+    const pause = (reason, mode = 'cold') => ['sandbox_paused', { reason, mode, detail: 'the conversation was paused' }];
+    const end = ['sandbox_terminated', { class: 'killed', code: 0, detail: 'the conversation was paused' }];
+    const closed = ['port_closed', { port: 5173 }];
+    const told = (...events) => ops(...events).filter(({ op }) => op === 'note').at(-1);
+    const last = told(['port_opened', { port: 5173 }], ['port_closed', { port: 80 }], ['sandbox_ready', {}], closed, end, pause('user'));
+    assert.deepEqual([last.text, last.others], ['Paused.', '4,5']);
+    assert.equal(told(pause('server_restart')).text, 'Paused by a restart of the server.');
+    assert.equal(told(pause('idle', 'warm')).text, 'Frozen after a while without messages. What runs in the sandbox is kept.');
+    assert.equal(told(end).text, 'The sandbox ended: the conversation was paused.');
 });
 
 test('values of any type, depth and size become bounded text', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { areaOf, bytesText, HISTORY, PERIOD_MS, Poller, Usage } from '../../../http/console/usage.mjs';
+import { areaOf, bytesText, HISTORY, Notice, PERIOD_MS, Poller, Usage } from '../../../http/console/usage.mjs';
 
 const MB = 1024 * 1024;
 
@@ -125,4 +125,13 @@ test('an answer that comes after the end is not told', async () => {
     await settle();
     assert.deepEqual(state.told, []);
     assert.equal(due.length, 0);
+});
+
+test('graphs are shown from half of a limit on, and until all have been calm for a while', () => {
+    const at = (share) => ({ memory: { share: null }, disk: { share } });
+    const notice = new Notice();
+    assert.equal(notice.add(at(0.49)), false);
+    assert.equal(notice.add(at(0.5)), true);
+    for (let i = 1; i < 15; ++i) assert.equal(notice.add(at(0.1)), true);
+    assert.equal(notice.add(at(0.1)), false);
 });

@@ -8,9 +8,11 @@ import vm from 'node:vm';
 const source = readFileSync(new URL('../../../http/proxy/waiting_page.cpp', import.meta.url), 'utf8');
 const script = /k_script = R"\(([^]*?)\)";/.exec(source)[1];
 
-const waiting = { headers: new Map([['X-Atoll-Preview', 'waiting']]) };
-const there = { headers: new Map() };
+const waits = (why) => ({ headers: new Headers({ 'X-Atoll-Preview': why }) });
+const waiting = waits('no_listener');
+const there = { headers: new Headers() };
 const never = 'no answer';
+const LONG_S = 3600;
 
 /// The session storage of a tab.
 class Storage {
@@ -25,16 +27,17 @@ class Storage {
 
 /// The page in a browser that is all pretended. `answer(n)` is what the n-th request gets.
 class Page {
-    constructor(answer, { data = {}, came_by = 'navigate', storage = new Storage(), now = 0 } = {}) {
+    constructor(answer, { data = {}, came_by = 'navigate', storage = new Storage(), now = 0, hidden = false } = {}) {
         this.now = now;
         this.asked = []; // seconds
         this.requests = [];
         this.reloads = 0;
-        this.what = { textContent: '', dataset: data };
+        this.what = { textContent: '', dataset: { why: 'no_listener', ...data } };
         this.timers = [];
         const page = this;
+        this.document = { hidden, getElementById: () => page.what, addEventListener: (type, call) => (page.on_visible = call) };
         vm.runInNewContext(script, {
-            document: { getElementById: () => page.what },
+            document: this.document,
             location: { href: 'http://preview.example/a?b', reload: () => ++page.reloads },
             Date: { now: () => page.now },
             performance: { getEntriesByType: () => [{ type: came_by }], now: () => page.now - now },
@@ -55,9 +58,10 @@ class Page {
             },
         });
     }
-    /// Until nothing more is to come.
-    async run() {
-        while (this.timers.length > 0) {
+    /// Until nothing more is to come, or for so long.
+    async run(seconds = LONG_S) {
+        const end = this.now + seconds * 1000;
+        while (this.timers.length > 0 && this.timers[0].at <= end) {
             const next = this.timers.shift();
             this.now = next.at;
             await next.call();
@@ -81,25 +85,44 @@ async function load_all(answer, { data = () => ({}), storage = new Storage(), no
 
 const gaps_of = (asked) => asked.map((at, i) => at - (asked[i - 1] ?? 0));
 
-test('the waiting page asks by HEAD after 1, 2, 4 … 30 s, and stops after five minutes', async () => {
+test('the waiting page asks by HEAD each second, for as long as nothing listens', async () => {
     const page = new Page(() => waiting);
     await page.run();
-    const gaps = gaps_of(page.asked);
-    assert.deepEqual(gaps.slice(0, 7), [1, 2, 4, 8, 16, 30, 30]);
-    assert.ok(gaps.slice(5).every((gap) => gap === 30));
-    assert.ok(page.asked.at(-1) <= 300);
-    assert.ok(page.now <= 331_000);
+    assert.equal(page.asked.length, LONG_S);
+    assert.ok(gaps_of(page.asked).every((gap) => gap === 1));
     assert.ok(page.requests.every(({ method, cache, url }) =>
         method === 'HEAD' && cache === 'no-store' && url === 'http://preview.example/a?b'));
     assert.equal(page.reloads, 0);
-    assert.match(page.what.textContent, /five minutes/);
 });
 
-test('the waiting page is replaced by the first answer that is not one', async () => {
-    const page = new Page((count) => (count < 3 ? waiting : there));
+test('a waiting page that nobody sees asks nothing, and asks at once when it is seen', async () => {
+    const page = new Page(() => waiting, { hidden: true });
+    await page.run(10);
+    assert.deepEqual(page.asked, []);
+    page.now = 60_000;
+    page.document.hidden = false;
+    await page.on_visible();
+    await page.run(2);
+    assert.deepEqual(page.asked, [60, 61, 62]);
+});
+
+test('the waiting page is replaced by the first answer that is not one, however late', async () => {
+    for (const count of [3, 1000]) {
+        const page = new Page((asked) => (asked < count ? waiting : there));
+        await page.run();
+        assert.equal(page.asked.at(-1), count);
+        assert.equal(page.reloads, 1);
+    }
+});
+
+test('the page of a paused conversation is replaced when the conversation runs, and only that one', async () => {
+    const answer = (count) => waits(count < 3 ? 'paused' : 'no_listener');
+    const page = new Page(answer, { data: { why: 'paused' } });
     await page.run();
-    assert.deepEqual(page.asked, [1, 3, 7]);
-    assert.equal(page.reloads, 1);
+    assert.deepEqual([page.asked.length, page.reloads], [3, 1]);
+    const other = new Page((count) => waits(count < 3 ? 'no_listener' : 'paused'));
+    await other.run();
+    assert.equal(other.reloads, 0);
 });
 
 test('the page of an answer that broke off is loaded once more by itself, and not again', async () => {
@@ -132,7 +155,7 @@ test('a dev server that dies of HEAD and is started again is asked less and less
     const gaps = gaps_of(loads.flatMap((page) => page.asked));
     assert.deepEqual(gaps.slice(0, 7), [1, 2, 4, 8, 16, 30, 30]);
     assert.ok(gaps.slice(5).every((gap) => gap === 30));
-    assert.ok(loads.slice(0, -1).every((page) => page.asked.length === 1));
+    assert.ok(loads.every((page) => page.asked.length === 1));
     const last = loads.at(-1);
     assert.ok(last.now <= 331_000);
     assert.match(last.what.textContent, /five minutes/);
@@ -140,7 +163,7 @@ test('a dev server that dies of HEAD and is started again is asked less and less
     for (const later of [20_000, 3_600_000]) {
         const now = loads.at(-2).now + later;
         const page = new Page(() => waiting, { came_by: 'reload', storage, now });
-        await page.run();
+        await page.run(5);
         assert.equal(page.asked[0], now / 1000 + 1);
     }
 });
@@ -159,9 +182,8 @@ test('where nothing can be kept from load to load, the waiting page reloads itse
 test('what a preview writes into the storage makes the waiting page ask no more often', async () => {
     for (const value of ['', 'x', '0 0 0', '0 1e999 1', '0 x x', '0 300000 0', '0 300000 -1', '0 400000 1000', '0 300000 1e999']) {
         const page = new Page(() => waiting, { came_by: 'reload', storage: { getItem: () => value, setItem() {} } });
-        await page.run();
-        assert.deepEqual(gaps_of(page.asked).slice(0, 7), [1, 2, 4, 8, 16, 30, 30], value);
-        assert.match(page.what.textContent, /five minutes/);
+        await page.run(5);
+        assert.deepEqual(page.asked, [1, 2, 3, 4, 5], value);
     }
 });
 

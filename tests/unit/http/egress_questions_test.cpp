@@ -51,12 +51,13 @@ struct Desk {
         REQUIRE(made.allow("*.users.example").has_value());
         return made;
     }
-    void ask(const std::string& host, const std::string& sandbox = "box") {
+    void ask(const std::string& host, const std::string& sandbox = "box", bool beyond_public = false) {
         http::EgressGrant target;
         target.host = host;
         target.port = 443;
-        questions.ask(sandbox, target, [this](const base::Result<void>& may) {
-            answers.push_back(may ? "yes" : may.error().detail());
+        target.beyond_public = beyond_public;
+        questions.ask(sandbox, target, [this](const base::Result<http::EgressGrant>& may) {
+            answers.push_back(!may ? may.error().detail() : may->beyond_public ? "yes, beyond" : "yes");
         });
     }
     /// "ok", or the code of the error.
@@ -120,6 +121,35 @@ TEST_CASE("A key with a user lets nothing through that it may not list") {
     desk.ask("a.users.example");
     CHECK(desk.decide(EgressDecision::once, "alice") == "ok");
     CHECK(desk.answers.back() == "yes");
+}
+
+TEST_CASE("A key with a user lets a request reach no private address that a rule of its own would not") {
+    Desk desk;
+    REQUIRE(desk.ceilings.allow("*").has_value());
+    REQUIRE(desk.ceilings.allow_private("10.0.0.0/8:443").has_value());
+    const auto of_operator = desk.policy.rules({{}, "", {}, true});
+    REQUIRE(of_operator->askable("inner.example:443", 0)->beyond_public);
+    desk.ask("inner.example", "box", true);
+    CHECK(desk.decide(EgressDecision::always, "alice") == "network_not_allowed");
+    CHECK(desk.allowed.empty());
+    CHECK(desk.decide(EgressDecision::once, "alice") == "ok");
+    CHECK(desk.answers.back() == "yes");
+    desk.ask("inner.example", "box", true);
+    CHECK(desk.decide(EgressDecision::once) == "ok");
+    CHECK(desk.answers.back() == "yes, beyond");
+    desk.ask("a.users.example", "box", true);
+    CHECK(desk.decide(EgressDecision::once, "alice") == "ok");
+    CHECK(desk.answers.back() == "yes, beyond");
+}
+
+TEST_CASE("So many requests wait for one decision, and more are denied at once") {
+    Desk desk;
+    for (std::size_t n = 0; n <= base::k_max_egress_question_waiters; ++n)
+        desk.ask("a.example");
+    REQUIRE(desk.answers.size() == 1);
+    CHECK(desk.denied_for("too many requests wait"));
+    CHECK(desk.decide(EgressDecision::once) == "ok");
+    CHECK(desk.answers.size() == base::k_max_egress_question_waiters + 1);
 }
 
 TEST_CASE("A question is denied where nobody follows, after its time, and with its sandbox") {

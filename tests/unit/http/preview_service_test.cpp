@@ -120,7 +120,7 @@ TEST_CASE("Where a preview cannot be shown a browser gets a page that says why, 
     }
     CHECK(has(answer, is_page ? "text/html; charset=utf-8\r\n" : "application/problem+json"));
     CHECK(has(answer, "<h1>" + headline + "</h1>") == is_page);
-    CHECK(has(answer, "\"" + code + "\"") != is_page);
+    CHECK(has(answer, "\"code\":\"" + code + "\"") != is_page);
     // Something has got the request: a page that waits is loaded again.
     CHECK_FALSE(has(answer, "X-Atoll-Preview: "));
     CHECK(has(answer, "<script>") == (is_page && may_pass));
@@ -152,7 +152,7 @@ TEST_CASE("A page that asks by HEAD is told to wait on only where no dev server 
         answer = client->take();
         CHECK(answer.starts_with("HTTP/1.1 504 "));
     }
-    CHECK(has(answer, "X-Atoll-Preview: waiting\r\n") == waits);
+    CHECK(has(answer, "X-Atoll-Preview: paused\r\n") == waits);
 }
 
 TEST_CASE(
@@ -175,7 +175,7 @@ TEST_CASE(
     const std::string answer = client->take();
     CHECK(answer.starts_with("HTTP/1.1 503 "));
     CHECK(has(answer, text));
-    CHECK(has(answer, "X-Atoll-Preview: waiting\r\n"));
+    CHECK(has(answer, "X-Atoll-Preview: paused\r\n"));
     CHECK(lab.requests() == 0);
 }
 

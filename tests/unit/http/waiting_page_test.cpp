@@ -76,6 +76,17 @@ TEST_CASE("waiting page: its policy lets its own script and style pass, and noth
     }
 }
 
+TEST_CASE(
+    "waiting page: it names the port on which nothing listens, and says of nothing else that it is closed") {
+    CHECK(http::waiting_page(Errc::no_listener, 5173).body.find("<h1>Nothing listens on port 5173</h1>") !=
+          std::string::npos);
+    CHECK(http::waiting_page(Errc::no_listener).body.find("<h1>Nothing listens here yet</h1>") !=
+          std::string::npos);
+    const std::string paused = http::waiting_page(Errc::paused, 5173).body;
+    CHECK(paused.find("<h1>This conversation is paused</h1>") != std::string::npos);
+    CHECK(paused.find("data-why=\"paused\"") != std::string::npos);
+}
+
 TEST_CASE("waiting page: what time does not change has a page without a script") {
     for (const auto& [why, status] :
          {std::pair{Errc::preview_private, 403U}, std::pair{Errc::port_not_public, 403U},
