@@ -167,7 +167,7 @@ void AcpProtocol::on_initialized(const Json& result) {
     const bool can_load = capabilities != nullptr && flag_of(*capabilities, "loadSession");
     if (settings_.session.empty() || (!can_resume && !can_load))
         return create_session();
-    // What a load replays comes outside of a turn and is dropped.
+    // The updates of a load come outside of a turn and are dropped.
     request(Step::resume, can_resume ? "session/resume" : "session/load",
             {{"sessionId", settings_.session}, {"cwd", settings_.directory}, {"mcpServers", Json::array()}});
 }

@@ -41,7 +41,7 @@ bool write_all(int fd, std::string_view text) {
     return true;
 }
 
-/// What is in a pipe now, up to k_read_bytes of it. Nothing: it is empty; an empty text: it has ended.
+/// Reads up to k_read_bytes from a pipe. Nothing: it is empty; an empty text: it has ended.
 std::optional<std::string> read_now(int fd) {
     std::string text(k_read_bytes, '\0');
     const ssize_t size = read(fd, text.data(), text.size());
@@ -51,7 +51,7 @@ std::optional<std::string> read_now(int fd) {
     return text;
 }
 
-/// What is in a pipe now, all of it; it holds at most /proc/sys/fs/pipe-max-size.
+/// Reads all that is in a pipe now; it holds at most /proc/sys/fs/pipe-max-size.
 std::string read_rest(int fd) {
     int left_bytes = 0;
     if (ioctl(fd, FIONREAD, &left_bytes) != 0 || left_bytes <= 0)

@@ -243,7 +243,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_open() const;
     base::Result<void> check_capacity();
     std::uint32_t generation() const;
-    /// Whether somebody follows it live, who could decide what waits for a person.
+    /// True if somebody follows it live, who could decide what waits for a person.
     bool is_attended() const noexcept { return log_->window()->has_followers(); }
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
     /// With the open turn's number, so that a client that follows this turn alone sees it.

@@ -1,4 +1,4 @@
-// What waits for a person's decision: hosts that a conversation's list does not have, and permissions of its
+// The questions of a conversation to people: about hosts that its list does not have, and permissions of its
 // agent.
 #include <utility>
 

@@ -61,8 +61,8 @@ struct ManagerSettings {
 
     /// Null: no agent of that name is configured.
     const sandbox::AgentSpec* find_agent(const std::string& name) const;
-    /// Whether a conversation may have this agent. Errors: unknown_agent, naming those that there are; one
-    /// that is not installed likewise, with the command.
+    /// Succeeds if a conversation may have this agent. Errors: unknown_agent, naming those that there are;
+    /// one that is not installed likewise, with the command.
     base::Result<void> check_agent(const std::string& name) const;
 };
 

@@ -21,7 +21,7 @@ constexpr std::size_t k_envelope_bytes = 96;
 // Room that a truncated turn keeps for telling how it ended.
 constexpr std::size_t k_closing_bytes = 64 * 1024;
 
-/// Whether the times of turns are told to whoever runs the server, by the variable that agents' adapters read.
+/// True if the log gets the times of turns, by the variable that agents' adapters read, too.
 bool tells_times() {
     static const bool is_set = [] {
         const char* const value = std::getenv("ASH_DEBUG_TIMING");

@@ -291,7 +291,7 @@ std::optional<std::string> frame_id(const Json& body) {
 
 namespace {
 
-/// One of `optionId` and `outcome`.
+/// Reads `optionId` or `outcome`, of which one is there.
 std::string read_option(ObjectReader& reader) {
     const auto option = reader.string("optionId", base::k_max_permission_id_bytes);
     const auto outcome = reader.string("outcome", k_max_frame_type_bytes);

@@ -1,5 +1,5 @@
-// clients/js: what a person decides in a conversation, in the form in which the server takes it: permissions of the agent and hosts of its
-// sandbox. sandbox_stub.mjs stands in for the server.
+// clients/js: decisions of a person in a conversation, on permissions of the agent and hosts of its sandbox, in the form in which the server
+// takes them. sandbox_stub.mjs stands in for the server.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

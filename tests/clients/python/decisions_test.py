@@ -1,4 +1,4 @@
-"""What a person decides in a conversation: permissions of the agent and hosts of its sandbox, in the form in which the server takes them."""
+"""Decisions of a person in a conversation, on permissions of the agent and hosts of its sandbox, in the form in which the server takes them."""
 
 import asyncio
 import unittest

@@ -38,7 +38,7 @@ class ProtocolLab {
             names.append(names.empty() ? "" : " ").append(event["ev"].template get<std::string>());
         return names;
     }
-    /// Whether the host would take each event that is waiting.
+    /// True if the host would take each event that is waiting.
     bool are_taken() const {
         for (const std::string& line : lines_of(wishes_.to_host))
             if (line.find("\"ready\"") == std::string::npos && !bridge::parse_event_line(line))

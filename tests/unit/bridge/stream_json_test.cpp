@@ -108,7 +108,7 @@ TEST_CASE("the pieces of claude's text come once, and its objects as they are") 
     lab.agent(delta("input_json_delta", "partial_json", "{"));
     lab.agent(delta("text_delta", "text", "lo"));
     lab.agent(assistant("m1", {{"type", "text"}, {"text", "Hello"}}));
-    // One that did not come in pieces.
+    // A text that did not come in pieces.
     lab.agent(assistant("m2", {{"type", "text"}, {"text", "!"}}));
     lab.agent_text(R"({ "type":"result", "subtype":"success", "total":1.0, "is_error":false })");
     CHECK(lab.are_taken());
