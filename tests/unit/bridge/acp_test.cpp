@@ -42,7 +42,7 @@ Json permission(const Json& id, Json tool) {
                                        {{"optionId", "n"}, {"name", "No"}, {"kind", "reject_once"}}})}}}};
 }
 
-/// An agent that has begun a session and waits for the first turn. Its prompt is request 3.
+/// Lets the agent begin a session. The first prompt is request 3.
 void begin(Lab& lab, const Json& capabilities = Json::object()) {
     lab.agent(reply(1, {{"protocolVersion", 1}, {"agentCapabilities", capabilities}}));
     lab.agent(reply(2, {{"sessionId", "s1"}}));
