@@ -5,7 +5,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /src
 COPY . .
 RUN apt-get update && scripts/run --version && cd build/release/bin \
-    && install -D -t /out/lib/atoll atoll{d,-guest,-helper,-zygote,-checker} \
+    && install -D -t /out/lib/atoll atoll{d,-guest,-agent,-helper,-zygote,-checker} \
     && install -D -m 644 -t /out/lib/atoll/engines/runner engines/runner/* \
     && ldd atolld atoll-helper atoll-zygote atoll-checker | awk '$3 ~ "^/" && !/libc[.]so|libm[.]so/ { print $3 }' | sort -u \
     | xargs cp -L -t /out/lib

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "app/programs.hpp"
+#include "core/plain/inner_paths.hpp"
+#include "http/access/limit_ceilings.hpp"
 #include "http/api/route_form.hpp"
 
 namespace atl::app {
@@ -14,6 +18,16 @@ using base::Errc;
 using base::Error;
 using base::Result;
 using sandbox::AgentSpec;
+
+// An argument of a program has at most 128 KiB (execve(2), MAX_ARG_STRLEN), and a line to the guest more.
+constexpr std::size_t k_max_recipe_bytes = 96UL * 1024;
+constexpr std::size_t k_max_path_bytes = 4096;
+constexpr std::size_t k_max_mode_bytes = 256;
+constexpr std::size_t k_max_word_bytes = 32;
+
+bool has_nul(const std::string& text) {
+    return text.find('\0') != std::string::npos;
+}
 
 bool is_name(const std::string& name) {
     return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -38,40 +52,156 @@ Result<std::vector<sandbox::EgressRoute>> routes_of(const nlohmann::json& object
     return routes;
 }
 
+/// A member that is an object of strings.
+std::map<std::string, std::string> read_texts(http::ObjectReader& reader, const char* name) {
+    std::map<std::string, std::string> texts;
+    const nlohmann::json* const object = reader.object(name);
+    if (object == nullptr)
+        return texts;
+    for (const auto& [key, value] : object->items()) {
+        if (!value.is_string() || has_nul(key) || has_nul(value.get<std::string>()))
+            reader.fail(name, "an object of strings without NUL bytes");
+        else
+            texts.emplace(key, value.get<std::string>());
+    }
+    return texts;
+}
+
+std::vector<std::string> read_argv(http::ObjectReader& reader) {
+    std::vector<std::string> argv;
+    const nlohmann::json* const list = reader.any("argv");
+    bool is_valid = list != nullptr && list->is_array() && !list->empty();
+    for (const auto& argument : is_valid ? *list : nlohmann::json::array()) {
+        is_valid = is_valid && argument.is_string() && !has_nul(argument.get<std::string>());
+        if (is_valid)
+            argv.push_back(argument.get<std::string>());
+    }
+    if (!is_valid)
+        reader.fail("argv", "an array of at least one string, without NUL bytes");
+    return argv;
+}
+
+/// Empty: the folder is not there.
+std::optional<std::filesystem::path> read_dir(http::ObjectReader& reader, AgentSpec& agent) {
+    const auto text = reader.string("dir", k_max_path_bytes);
+    if (!text)
+        return std::nullopt;
+    const std::filesystem::path dir = *text;
+    std::error_code ignored;
+    if (dir.is_absolute() && std::filesystem::is_directory(dir, ignored))
+        return dir;
+    if (!dir.is_absolute() || agent.setup.empty())
+        reader.fail("dir", "an absolute path of a folder; " + *text + " is none");
+    agent.missing = "its folder " + *text + " is not there";
+    return std::nullopt;
+}
+
+/// The name of a file in the state of an agent: below that folder, whatever it says.
+bool is_state_file(const std::string& name) {
+    const std::filesystem::path path = name;
+    return !name.empty() && path.is_relative() && path.has_filename() &&
+           std::none_of(path.begin(), path.end(),
+                        [](const auto& part) { return part == ".." || part == "."; });
+}
+
+/// Says in `missing` that this host has not the program that `argv` begins with. A path outside `dir` is
+/// taken as it is.
+void look_for_program(AgentSpec& agent, const std::string& program) {
+    namespace fs = std::filesystem;
+    const std::string inner = std::string(base::k_inner_agent_dir) + "/";
+    std::error_code ignored;
+    if (!agent.missing.empty())
+        return;
+    if (program.starts_with(inner)) {
+        const fs::path host = agent.dir ? *agent.dir / program.substr(inner.size()) : fs::path();
+        if (!agent.dir || !fs::exists(host, ignored))
+            agent.missing = "its program " + program + " is not there" +
+                            (agent.dir ? ": " + host.string() : ": the agent has no `dir`");
+    } else if (program.find('/') == std::string::npos && !fs::exists(find_program(program), ignored)) {
+        agent.missing = "its program " + program + " is not in PATH";
+    }
+}
+
+/// Text of the one argument of atoll-agent (bridge/adapters/recipe.hpp).
+std::string recipe_of(const AgentSpec& agent, const std::string& mode,
+                      const std::map<std::string, std::string>& env,
+                      const std::map<std::string, std::string>& files) {
+    return nlohmann::json{{"adapter", agent.adapter}, {"name", agent.name}, {"mode", mode},
+                          {"argv", agent.argv},       {"env", env},         {"files", files}}
+        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+sandbox::PermissionPolicy read_policy(http::ObjectReader& reader) {
+    const std::string word = reader.string("permissions", k_max_word_bytes).value_or("ask");
+    if (word == "allow")
+        return sandbox::PermissionPolicy::allow;
+    if (word == "deny")
+        return sandbox::PermissionPolicy::deny;
+    if (word != "ask")
+        reader.fail("permissions", "\"ask\", \"allow\" or \"deny\"");
+    return sandbox::PermissionPolicy::ask;
+}
+
+/// Reads the adapter and its parts; an agent that needs atoll-agent gets it as its argv.
+void read_recipe(http::ObjectReader& reader, AgentSpec& agent) {
+    agent.adapter = reader.string("adapter", k_max_word_bytes).value_or("lines");
+    if (agent.adapter != "lines" && agent.adapter != "acp" && agent.adapter != "stream-json")
+        reader.fail("adapter", "\"lines\", \"acp\" or \"stream-json\"");
+    const std::string mode = reader.string("mode", k_max_mode_bytes).value_or("");
+    if (!mode.empty() && agent.adapter == "lines")
+        reader.fail("mode", "absent for the adapter \"lines\"");
+    const auto env = read_texts(reader, "env");
+    for (const auto& [name, value] : env)
+        if (name.empty() || name.find('=') != std::string::npos || name.starts_with("LD_"))
+            reader.fail("env", "an object of variables, without LD_*");
+    const auto files = read_texts(reader, "files");
+    for (const auto& [name, text] : files)
+        if (!is_state_file(name))
+            reader.fail("files", "an object of texts by paths below the agent's state");
+    agent.argv = read_argv(reader);
+    if (reader.failed())
+        return;
+    look_for_program(agent, agent.argv[0]);
+    if (agent.adapter == "lines" && env.empty() && files.empty())
+        return;
+    std::string recipe = recipe_of(agent, mode, env, files);
+    if (recipe.size() > k_max_recipe_bytes)
+        reader.fail("files", "so short that the agent has at most " + std::to_string(k_max_recipe_bytes) +
+                                 " bytes as JSON");
+    agent.argv = {base::k_inner_agent, std::move(recipe)};
+}
+
 Result<AgentSpec> read_agent(const nlohmann::json& entry) {
     const auto invalid = [](const std::string& what) { return Error(Errc::invalid_field, what); };
     if (!entry.is_object())
-        return invalid("an agent is an object with name, argv, dir and routes");
-    for (const auto& [key, value] : entry.items()) {
-        if (key != "name" && key != "argv" && key != "dir" && key != "routes")
-            return invalid("unknown field \"" + key + "\" in an agent");
-    }
+        return invalid("an agent is an object with name and argv");
     AgentSpec agent;
     agent.kind = AgentSpec::Kind::command;
     if (!entry.contains("name") || !entry["name"].is_string() || !is_name(entry["name"].get<std::string>()))
         return invalid("an agent's name is 1 to 64 of a-z 0-9 - _");
     agent.name = entry["name"].get<std::string>();
-    if (!entry.contains("argv") || !entry["argv"].is_array() || entry["argv"].empty())
-        return invalid("agent " + agent.name + ": argv is an array of at least one string");
-    for (const auto& argument : entry["argv"]) {
-        if (!argument.is_string() || argument.get<std::string>().find('\0') != std::string::npos)
-            return invalid("agent " + agent.name + ": argv holds strings without NUL bytes");
-        agent.argv.push_back(argument.get<std::string>());
+    http::ObjectReader reader(entry);
+    reader.any("name");
+    agent.setup = reader.string("setup", k_max_path_bytes).value_or("");
+    agent.dir = read_dir(reader, agent);
+    read_recipe(reader, agent);
+    agent.permissions = read_policy(reader);
+    if (const auto seconds = reader.integer("permissionTimeoutSeconds", {1, 86400}))
+        agent.permission_timeout = std::chrono::seconds(*seconds);
+    if (const nlohmann::json* const limits = reader.object("limits")) {
+        http::ObjectReader inner(*limits, "limits.");
+        agent.limits = http::read_limit_changes(inner);
+        if (auto finished = inner.finish(); finished.has_error())
+            reader.fail(finished.error());
     }
+    reader.any("routes");
+    if (auto finished = reader.finish(); finished.has_error())
+        return invalid("agent " + agent.name + ": " + finished.error().detail());
     auto routes = routes_of(entry);
     if (!routes)
         return invalid("agent " + agent.name + ": " + routes.error().detail());
+    agent.needs_network = !routes->empty();
     agent.routes = std::move(*routes);
-    if (!entry.contains("dir"))
-        return agent;
-    if (!entry["dir"].is_string())
-        return invalid("agent " + agent.name + ": dir is a string");
-    const std::filesystem::path dir = entry["dir"].get<std::string>();
-    std::error_code ignored;
-    if (!dir.is_absolute() || !std::filesystem::is_directory(dir, ignored))
-        return invalid("agent " + agent.name + ": dir " + dir.string() +
-                       " is not an absolute path of a folder");
-    agent.dir = dir;
     return agent;
 }
 

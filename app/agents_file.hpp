@@ -1,8 +1,9 @@
 // The file in which an operator configures agents:
 //     {"agents": [{"name": "claude", "argv": ["node", "/agent/index.js"], "dir": "/opt/claude-agent"}]}
-// `argv` is as seen inside the sandbox; `dir` (optional) is a host folder, shown there read-only as /agent.
-// `routes` (optional) of an agent, or beside `agents` for all, are as those of a network; their headers may
-// have values of this process's variables.
+// Each is a recipe: also `adapter`, `mode`, `env`, `files`, `limits`, `permissions`,
+// `permissionTimeoutSeconds` and `setup` (docs/agents.md). `argv` is as seen inside the sandbox; `dir`
+// (optional) is a host folder, shown there read-only as /agent. `routes` (optional) of an agent, or beside
+// `agents` for all, are as those of a network; their headers may have values of this process's variables.
 #pragma once
 
 #include <filesystem>

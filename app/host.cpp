@@ -6,29 +6,16 @@
 #include <sstream>
 
 #include "app/part_settings.hpp"
+#include "app/programs.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/own_priority.hpp"
 #include "core/isolation/etc_template.hpp"
 #include "core/isolation/host_layout.hpp"
 #include "core/isolation/inner_socket.hpp"
+#include "core/plain/inner_paths.hpp"
 
 namespace atl::app {
-namespace {
-
-/// The first executable `name` on PATH; the usual place if there is none, where the probe then misses it.
-std::filesystem::path find_program(const std::string& name) {
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        const auto candidate = std::filesystem::path(folder) / name;
-        if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0)
-            return candidate;
-    }
-    return "/usr/bin/" + name;
-}
-
-}  // namespace
 
 void take_priority(int nice) {
     if (nice < 0 && !base::set_own_priority(nice))
@@ -57,6 +44,10 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
     isolation::LauncherConfig launcher;
     launcher.bwrap = config.bwrap.empty() ? find_program("bwrap").string() : config.bwrap.string();
     launcher.guest = config.guest;
+    std::error_code no_program;
+    const std::filesystem::path agent_program = config.guest.parent_path() / base::k_agent_program;
+    if (std::filesystem::exists(agent_program, no_program))
+        launcher.agent_program = agent_program;
     if (!isolation::can_join_net_namespaces())
         launcher.zygote = config.zygote;
     launcher.run_dir = data.run();

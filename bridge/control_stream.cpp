@@ -23,11 +23,12 @@ ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::
       on_lost_(std::move(on_lost)),
       starts_(starts),
       agent_(starts == Starts::guest ? Agent::none : Agent::running) {
-    deadline_ = context_->timers.arm(base::k_start_deadline, [this] {
-        const bool waits_for_program = starts_ == Starts::guest_and_program;
+    const bool waits_for_program = starts_ == Starts::guest_and_program;
+    const auto wait = waits_for_program ? base::k_agent_start_deadline : base::k_start_deadline;
+    deadline_ = context_->timers.arm(wait, [this, waits_for_program, wait] {
         not_ready(waits_for_program ? base::Errc::agent_failed : base::Errc::deadline_exceeded,
                   std::string("the ") + (waits_for_program ? "agent" : "guest") + " was not ready within " +
-                      std::to_string(base::k_start_deadline.count()) + " s");
+                      std::to_string(wait.count()) + " s");
     });
     stream_ = Stream::open(context_, path, std::move(command), *this);
 }

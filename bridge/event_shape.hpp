@@ -30,7 +30,7 @@ struct EventShape {
 inline constexpr std::uint8_t k_any_kind = 0xFF;
 
 /// Everything that an agent may say during a turn.
-inline constexpr std::array<EventShape, 8> k_event_shapes = {{
+inline constexpr std::array<EventShape, 10> k_event_shapes = {{
     {"text_delta",
      R"({delta: string, stream?: "stdout"|"stderr"})",
      {{{"delta", k_string, "a string"}, {"stream", k_string, "\"stdout\" or \"stderr\"", Needed::no}}}},
@@ -49,6 +49,10 @@ inline constexpr std::array<EventShape, 8> k_event_shapes = {{
     {"turn_complete",
      "{result: string, exitCode?: integer}",
      {{{"result", k_string, "a string"}, {"exitCode", k_integer, "an integer", Needed::no}}}},
+    {"permission_request",
+     "{id: string, toolUseId: string, options: [{optionId: string, name: string, kind: string}]}",
+     {{{"id", k_string, "a string"}, {"toolUseId", k_string, "a string"}, {"options", k_array, "an array"}}}},
+    {"plan", "{entries: array}", {{{"entries", k_array, "an array"}}}},
 }};
 
 /// What the members of one `data` are, seen before or after the name of its event.
@@ -88,9 +92,9 @@ class SeenMembers {
     }
 
   private:
-    static constexpr std::array<std::string_view, 12> k_names = {"delta",   "stream",  "id",      "name",
-                                                                 "input",   "code",    "message", "toolUseId",
-                                                                 "content", "isError", "result",  "exitCode"};
+    static constexpr std::array<std::string_view, 14> k_names = {
+        "delta",     "stream",  "id",      "name",   "input",    "code",    "message",
+        "toolUseId", "content", "isError", "result", "exitCode", "options", "entries"};
 
     static constexpr std::size_t place(std::string_view name) {
         std::size_t at = 0;

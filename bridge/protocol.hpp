@@ -24,6 +24,8 @@ inline constexpr std::string_view start = "start";
 inline constexpr std::string_view agent = "agent";
 inline constexpr std::string_view query = "query";
 inline constexpr std::string_view interrupt = "interrupt";
+inline constexpr std::string_view permission = "permission";
+inline constexpr std::string_view resume = "resume";  // to a program that is the agent, from the guest alone
 inline constexpr std::string_view shutdown = "shutdown";
 inline constexpr std::string_view exec = "exec";
 inline constexpr std::string_view dial = "dial";
@@ -73,6 +75,7 @@ inline constexpr std::string_view invalid_archive = "invalid_archive";
 namespace ev {
 inline constexpr std::string_view ready = "ready";            // an agent, once, before its first turn
 inline constexpr std::string_view done = "done";              // an agent, ends a turn
+inline constexpr std::string_view error = "error";            // an agent, or the guest for it
 inline constexpr std::string_view agent_exit = "agent_exit";  // the guest, on the control stream
 inline constexpr std::string_view ports = "ports";            // the same
 }  // namespace ev
@@ -92,6 +95,19 @@ inline std::string encode_command(std::string_view name, std::string_view turn =
     if (!turn.empty()) {
         line += ",\"turn\":";
         base::append_json_string(line, turn);
+    }
+    line += "}\n";
+    return line;
+}
+
+/// {"cmd":"permission","turn":TURN,"id":ID,"optionId":OPTION}; without an option it is cancelled.
+inline std::string encode_permission(std::string_view turn, std::string_view id, std::string_view option_id) {
+    std::string line = encode_command(cmd::permission, turn);
+    line.replace(line.rfind('}'), std::string::npos, ",\"id\":");
+    base::append_json_string(line, id);
+    if (!option_id.empty()) {
+        line += ",\"optionId\":";
+        base::append_json_string(line, option_id);
     }
     line += "}\n";
     return line;

@@ -84,7 +84,7 @@ void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<voi
             if (!idle->is_dropped())
                 done(begun);
         });
-    request(encode_agent_command(cmd::agent, agent), base::k_start_deadline, base::Errc::agent_failed,
+    request(encode_agent_command(cmd::agent, agent), base::k_agent_start_deadline, base::Errc::agent_failed,
             [this, done = std::move(done)](base::Result<void> result) {
                 control_->end_agent_start(result);
                 done(std::move(result));
@@ -101,6 +101,12 @@ std::unique_ptr<sandbox::Query> UnixChannel::query(std::string_view turn, std::s
 
 void UnixChannel::interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) {
     request(encode_command(cmd::interrupt, turn), base::k_control_reply_deadline, base::Errc::no_turn,
+            std::move(done));
+}
+
+void UnixChannel::permit(std::string_view turn, std::string_view id, std::string_view option_id,
+                         std::function<void(base::Result<void>)> done) {
+    request(encode_permission(turn, id, option_id), base::k_control_reply_deadline, base::Errc::no_turn,
             std::move(done));
 }
 

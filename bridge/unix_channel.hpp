@@ -38,6 +38,9 @@ class UnixChannel final : public sandbox::Channel {
     void end_stray_processes() override { leftovers_ = LeftoverRule::end; }
     /// Fails with no_turn if the guest runs no such turn.
     void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) override;
+    /// Fails with no_turn likewise.
+    void permit(std::string_view turn, std::string_view id, std::string_view option_id,
+                std::function<void(base::Result<void>)> done) override;
     void shutdown(std::function<void(base::Result<void>)> done) override;
 
   private:

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "core/plain/guest_limits.hpp"
-
 namespace atl::guest {
 
 void LineSplitter::feed(std::string_view bytes) {
@@ -11,7 +9,7 @@ void LineSplitter::feed(std::string_view bytes) {
         const std::size_t newline = bytes.find('\n');
         const std::string_view piece = bytes.substr(0, newline);
         const bool whole = partial_.empty() && !discarding_ && newline != std::string_view::npos;
-        if (whole && piece.size() <= base::k_max_event_line_bytes) {
+        if (whole && piece.size() <= limit_bytes_) {
             sink_.on_line(piece);
         } else {
             keep(piece);
@@ -29,7 +27,7 @@ void LineSplitter::feed(std::string_view bytes) {
 void LineSplitter::keep(std::string_view bytes) {
     if (discarding_)
         return;
-    if (partial_.size() + bytes.size() <= base::k_max_event_line_bytes) {
+    if (partial_.size() + bytes.size() <= limit_bytes_) {
         partial_.append(bytes);
         return;
     }

@@ -1,9 +1,11 @@
-// Cuts an agent's output into lines. A line beyond base::k_max_event_line_bytes is discarded up to its
-// newline and reported once; its memory is freed.
+// Cuts a program's output into lines. A line beyond a bound is discarded up to its newline and reported once;
+// its memory is freed.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include "core/plain/guest_limits.hpp"
 
 namespace atl::guest {
 
@@ -20,13 +22,15 @@ class LineSplitter {
         ~Sink() = default;
     };
 
-    explicit LineSplitter(Sink& sink) : sink_(sink) {}
+    explicit LineSplitter(Sink& sink, std::size_t limit_bytes = base::k_max_event_line_bytes)
+        : sink_(sink), limit_bytes_(limit_bytes) {}
     void feed(std::string_view bytes);
 
   private:
     void keep(std::string_view bytes);
 
     Sink& sink_;
+    const std::size_t limit_bytes_;
     std::string partial_;
     bool discarding_ = false;
 };

@@ -95,6 +95,7 @@ void ProcessAgent::open_turn(const TurnRequest& request, TurnSink& sink) {
     dropped_lines_ = 0;
     sink_ = &sink;
     turn_ = request.turn;
+    told_error_ = false;
     if (state_ == State::starting)
         return refuse_turn("not_ready", "the agent has not said `ready` yet");
     if (state_ == State::ended)
@@ -122,6 +123,13 @@ bool ProcessAgent::interrupt(std::string_view turn) {
     if (sink_ == nullptr || turn_ != turn)
         return false;
     input_.write(bridge::encode_command(bridge::cmd::interrupt, turn_));
+    return true;
+}
+
+bool ProcessAgent::permit(std::string_view turn, std::string_view line) {
+    if (sink_ == nullptr || turn_ != turn)
+        return false;
+    input_.write(std::string(line) + '\n');
     return true;
 }
 
@@ -189,7 +197,9 @@ void ProcessAgent::on_long_line(std::string_view head) {
 
 void ProcessAgent::turn_line(std::string_view line) {
     relay_.append(line).push_back('\n');
-    if (event_name(line) != bridge::ev::done)
+    const std::string name = event_name(line);
+    told_error_ = name == bridge::ev::error;
+    if (name != bridge::ev::done)
         return;
     // The agent has ended the turn. If the host would refuse this line, the turn would not end there, so the
     // host gets a `done` of ours as well.
@@ -270,9 +280,12 @@ void ProcessAgent::drain() {
     }
 }
 
-/// No `done`: the agent did not say it, and the host tells an agent's end from a turn's.
+/// No `done`: the agent did not say it, and the host tells an agent's end from a turn's. One whose last event
+/// was an error has told why.
 void ProcessAgent::end_turn_as_crashed() {
-    if (sink_ != nullptr)
+    if (sink_ != nullptr && told_error_)
+        std::exchange(sink_, nullptr)->break_off();
+    else if (sink_ != nullptr)
         refuse_turn("agent_crashed", "the agent " + end_reason_);
 }
 

@@ -23,6 +23,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     void resume(TurnSink& sink) override;
     void abandon(TurnSink& sink) override;
     bool interrupt(std::string_view turn) override;
+    bool permit(std::string_view turn, std::string_view line) override;
     void stop(std::function<void()> on_stopped) override;
 
   private:
@@ -61,6 +62,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
 
     std::string turn_;
     TurnSink* sink_ = nullptr;          // of the turn that runs
+    bool told_error_ = false;           // its last event was an error
     std::string relay_;                 // its lines of the current read
     std::size_t unfinished_turns_ = 0;  // abandoned turns whose `done` is still to come
     std::size_t dropped_lines_ = 0;     // written outside a turn, since the last turn

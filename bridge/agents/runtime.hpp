@@ -69,6 +69,13 @@ class AgentRuntime {
     virtual void abandon(TurnSink& sink) = 0;
     /// False if no turn of that name runs. It still ends with `done`.
     virtual bool interrupt(std::string_view turn) = 0;
+    /// The host's answer to a permission that the agent asked for: its line as it came, without the newline.
+    /// False if no turn of that name runs, or the agent asks for none.
+    virtual bool permit(std::string_view turn, std::string_view line) {
+        static_cast<void>(turn);
+        static_cast<void>(line);
+        return false;
+    }
     /// Ends the agent's processes, by force within k_stop_grace + k_kill_grace, then calls `on_stopped`,
     /// possibly at once.
     virtual void stop(std::function<void()> on_stopped) = 0;

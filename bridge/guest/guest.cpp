@@ -46,6 +46,7 @@ Guest::Guest(GuestOptions options)
       ports_(loop_, children_),
       query_(slot_, strays_),
       interrupt_(slot_),
+      permission_(slot_),
       start_(services_, slot_, ports_),
       agent_(services_, slot_, start_),
       shutdown_([this] { begin_stop(); }),
@@ -145,7 +146,7 @@ GuestCommand* Guest::find_command(std::string_view name) {
         {bridge::cmd::process, &process_},   {bridge::cmd::processes, &list_processes_},
         {bridge::cmd::attach, &attach_},     {bridge::cmd::control, &control_},
         {bridge::cmd::file, &file_},         {bridge::cmd::tool, &tool_},
-        {bridge::cmd::shutdown, &shutdown_},
+        {bridge::cmd::shutdown, &shutdown_}, {bridge::cmd::permission, &permission_},
     };
     for (const auto& [known, command] : table)
         if (known == name)

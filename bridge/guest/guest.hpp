@@ -89,6 +89,7 @@ class Guest final : private ConnectionOwner {
     PortWatch ports_;
     QueryCommand query_;
     InterruptCommand interrupt_;
+    PermissionCommand permission_;
     StartCommand start_;
     AgentCommand agent_;
     ShutdownCommand shutdown_;

@@ -74,6 +74,13 @@ void QueryCommand::on_closed(Connection& connection) {
         agent->abandon(connection);
 }
 
+void PermissionCommand::begin(Connection& connection, Command& command) {
+    AgentRuntime* const agent = slot_.agent();
+    if (agent == nullptr || !agent->permit(command.turn, command.line))
+        return refuse(connection, "no such turn");
+    reply_ok(connection);
+}
+
 void InterruptCommand::begin(Connection& connection, Command& command) {
     AgentRuntime* const agent = slot_.agent();
     if (agent == nullptr || !agent->interrupt(command.turn))

@@ -35,6 +35,16 @@ class QueryCommand final : public GuestCommand {
     std::list<Waiting> waiting_;
 };
 
+/// The answer to a permission that the agent of a turn asked for.
+class PermissionCommand final : public GuestCommand {
+  public:
+    explicit PermissionCommand(AgentSlot& slot) : slot_(slot) {}
+    void begin(Connection& connection, Command& command) override;
+
+  private:
+    AgentSlot& slot_;
+};
+
 class InterruptCommand final : public GuestCommand {
   public:
     explicit InterruptCommand(AgentSlot& slot) : slot_(slot) {}

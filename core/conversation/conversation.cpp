@@ -42,6 +42,7 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
                                       context.settings.log_bounds.conversation_bytes,
                                       context.settings.log_epoch, context.logs.share_of(record_))),
       turn_(context, *this, record_, *log_),
+      permissions_(context.timers, [this](const PermissionDecision& decision) { on_permission(decision); }),
       generations_(context, owner.admission(), *this, record_, sandbox_record_, *log_),
       kept_processes_(context, record_, [this] { last_batch_ = context_.journal.batch_number(); }),
       port_events_(context.clock, context.timers,
@@ -79,6 +80,7 @@ void Conversation::stop_timers() {
     context_.timers.cancel(std::exchange(life_timer_, 0));
     context_.timers.cancel(std::exchange(lease_timer_, 0));
     port_events_.stop();
+    permissions_.forget();
 }
 
 View Conversation::view() const {
@@ -435,9 +437,8 @@ void Conversation::run(const action::CloseTurn&) {
 }
 
 void Conversation::run(const action::EndLeases& end) {
-    if (end.code == "sandbox_failed")
-        return leases_.end(end.scope, refused_start(end.code, end.detail));
-    leases_.end(end.scope, end_error(end.code, end.detail));
+    leases_.end(end.scope, end.code == "sandbox_failed" ? refused_start(end.code, end.detail)
+                                                        : end_error(end.code, end.detail));
 }
 
 void Conversation::run(const action::ArmLeaseGrace&) {

@@ -16,6 +16,7 @@
 #include "core/conversation/leases.hpp"
 #include "core/conversation/lifetime.hpp"
 #include "core/conversation/machine.hpp"
+#include "core/conversation/permissions.hpp"
 #include "core/conversation/port_events.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/restarted_processes.hpp"
@@ -97,6 +98,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// With an Idempotency-Key the store is asked first; the checks are made when it has answered.
     void message(Message message, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<View> interrupt();
+    base::Result<View> answer_permission(const std::string& permission_id, const std::string& option_id);
     void pause(PauseMode mode, Reply<View> reply);
     void resume(Reply<View> reply);
     void lease(LeaseUse use, LeaseReply reply);
@@ -162,6 +164,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::optional<sandbox::Exit> limit_at_end() override;
     sandbox::Channel* channel() override;
     const Machine& turn_machine() const override { return machine_; }
+    void permission_asked(std::string_view data, Logged logged) override;
+    void turn_ends() override { permissions_.end_turn(); }
     void turn_done() override { perform(machine_.turn_done()); }
     void query_ended(sandbox::QueryEnd end, std::string_view detail) override;
     void turn_timed_out() override { perform(machine_.turn_timed_out()); }
@@ -194,7 +198,10 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::LogTurnError& error) {
         turn_.append(EventType::error, error_data(error.code, error.message));
     }
-    void run(const action::LogTurnDone&) { turn_.append(EventType::done, "{}"); }
+    void run(const action::LogTurnDone&) {
+        permissions_.end_turn();
+        turn_.append(EventType::done, "{}");
+    }
     void run(const action::StartSandbox& start) {
         machine_.created() ? generations_.start(start.agent) : generations_.claim_or_start();
     }
@@ -206,9 +213,15 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         arm_life();
     }
     void run(const action::RemoveSandbox&);
-    void run(const action::SendQuery&) { turn_.send(); }
+    void run(const action::SendQuery&) {
+        permits_told_ = std::make_shared<std::size_t>(0);  // a channel that is gone answers none of them
+        turn_.send();
+    }
     void run(const action::DropQuery&) { turn_.drop_query(); }
-    void run(const action::SendInterrupt&) { turn_.interrupt(); }
+    void run(const action::SendInterrupt&) {
+        turn_.interrupt();
+        permissions_.end_turn();
+    }
     void run(const action::CloseTurn&);
     void run(const action::ArmGrace& grace) { turn_.arm_grace(grace.wait); }
     void run(const action::DisarmGrace&) { turn_.disarm_grace(); }
@@ -229,6 +242,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     base::Result<void> check_open() const;
     base::Result<void> check_capacity();
     std::uint32_t generation() const;
+    /// True if somebody follows it live, who could decide what waits for a person.
+    bool is_attended() const noexcept { return log_->window()->has_followers(); }
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
     /// Logs the event with the open turn's number, so that a client that follows this turn alone sees it.
     void log_in_turn(EventType type, const std::string& data) {
@@ -262,6 +277,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
         if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
             put_sandbox();
     }
+    void on_permission(const PermissionDecision& decision);
     void arm_life();
     void on_life_timer(Lifetime::Over over);
 
@@ -272,6 +288,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     Machine machine_;
     std::shared_ptr<EventLog> log_;
     Turn turn_;
+    Permissions permissions_;
+    std::shared_ptr<std::size_t> permits_told_;  // on their way to the agent of the open turn
     Generations generations_;
     RestartedProcesses kept_processes_;
     PortEvents port_events_;

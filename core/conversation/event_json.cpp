@@ -148,6 +148,15 @@ std::string decision_data(std::string_view id, std::string_view decision) {
         [&](base::JsonWriter& json) { json.key("id").string(id).key("decision").string(decision); });
 }
 
+std::string permission_data(const PermissionDecision& decision) {
+    return object([&](base::JsonWriter& json) {
+        json.key("id").string(decision.id).key("outcome").string(to_string(decision.outcome));
+        json.key("reason").string(to_string(decision.reason));
+        if (!decision.option_id.empty())
+            json.key("optionId").string(decision.option_id);
+    });
+}
+
 std::string error_data(std::string_view code, std::string_view message) {
     return object(
         [&](base::JsonWriter& json) { json.key("code").string(code).key("message").string(message); });

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/conversation/actions.hpp"
+#include "core/conversation/permissions.hpp"
 
 namespace atl::conversation {
 
@@ -34,6 +35,7 @@ inline EventType type_of(const EgressNotice& notice) noexcept {
 std::string question_data(const EgressQuestion& question);
 /// The members of egress_resolved.
 std::string decision_data(std::string_view id, std::string_view decision);
+std::string permission_data(const PermissionDecision& decision);
 std::string error_data(std::string_view code, std::string_view message);
 
 }  // namespace atl::conversation

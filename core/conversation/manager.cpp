@@ -6,7 +6,6 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/nearest.hpp"
 #include "core/conversation/committed_reply.hpp"
 #include "core/conversation/digest.hpp"
 #include "core/conversation/journal.hpp"
@@ -157,14 +156,8 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
         return room;
     if (auto room = context_.sandboxes.room_for_files(request.user_id); !room)
         return room;
-    if (settings_.find_agent(agent) == nullptr) {
-        std::vector<std::string> names;
-        for (const sandbox::AgentSpec& spec : settings_.agents)
-            names.push_back(spec.name);
-        return Error(Errc::unknown_agent, "No agent has this name" +
-                                              base::did_you_mean(agent, names, "`", ".") +
-                                              base::those_there_are("agents", names));
-    }
+    if (auto there = settings_.check_agent(agent); !there)
+        return there;
     if (auto may = check_network(context_, request.network); !may)
         return may;
     return sandbox::check_env(request.env);
@@ -410,6 +403,13 @@ void Manager::read_start(const View& view, Reply<EventPtr> reply) {
 
 void Manager::interrupt(const std::string& id, Reply<View> reply) {
     with(id, reply, [reply](Conversation& it) { reply(it.interrupt()); });
+}
+
+void Manager::answer_permission(const std::string& id, const std::string& permission_id,
+                                const std::string& option_id, Reply<View> reply) {
+    with(id, reply, [permission_id, option_id, reply](Conversation& it) {
+        reply(it.answer_permission(permission_id, option_id));
+    });
 }
 
 void Manager::pause(const std::string& id, PauseMode mode, Reply<View> reply) {

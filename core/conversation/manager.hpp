@@ -97,6 +97,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void read_start(const View& view, Reply<EventPtr> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: no_turn.
     void interrupt(const std::string& id, Reply<View> reply);
+    /// Answers a permission that the agent of the open turn asked for with one of its options; with none it
+    /// is cancelled. Errors: not_found (also where no such permission waits), invalid_field.
+    void answer_permission(const std::string& id, const std::string& permission_id,
+                           const std::string& option_id, Reply<View> reply);
     /// Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the sandbox,
     /// which is ended after the warm limit; cold where this host or the server's settings allow no warm
     /// pause, or the sandbox is not up. `reply` when it is paused. Errors: not_found, conversation_ended,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/nearest.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -11,6 +12,23 @@ const sandbox::AgentSpec* ManagerSettings::find_agent(const std::string& name) c
     const auto found =
         std::find_if(agents.begin(), agents.end(), [&](const auto& spec) { return spec.name == name; });
     return found == agents.end() ? nullptr : &*found;
+}
+
+base::Result<void> ManagerSettings::check_agent(const std::string& name) const {
+    const sandbox::AgentSpec* const agent = find_agent(name);
+    if (agent == nullptr) {
+        std::vector<std::string> names;
+        for (const sandbox::AgentSpec& spec : agents)
+            names.push_back(spec.name);
+        return base::Error(base::Errc::unknown_agent, "No agent has this name" +
+                                                          base::did_you_mean(name, names, "`", ".") +
+                                                          base::those_there_are("agents", names));
+    }
+    if (agent->missing.empty())
+        return {};
+    const std::string how = agent->setup.empty() ? "" : " This installs it: " + agent->setup;
+    return base::Error(base::Errc::unknown_agent, "The agent `" + name + "` is not installed on this host: " +
+                                                      agent->missing + "." + how);
 }
 
 base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network) {

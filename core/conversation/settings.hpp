@@ -61,6 +61,9 @@ struct ManagerSettings {
 
     /// Null: no agent of that name is configured.
     const sandbox::AgentSpec* find_agent(const std::string& name) const;
+    /// Succeeds if a conversation may have this agent. Errors: unknown_agent, naming those that there are;
+    /// one that is not installed likewise, with the command.
+    base::Result<void> check_agent(const std::string& name) const;
 };
 
 /// Gives the address of a port that the preview of a sandbox lists; empty: it is shown nowhere.

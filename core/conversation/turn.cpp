@@ -1,5 +1,6 @@
 #include "core/conversation/turn.hpp"
 
+#include <cstdlib>
 #include <utility>
 
 #include "core/base/log.hpp"
@@ -19,6 +20,19 @@ namespace evt = base::evt;
 constexpr std::size_t k_envelope_bytes = 96;
 // The room that a truncated turn keeps for telling how it ended.
 constexpr std::size_t k_closing_bytes = 64 * 1024;
+
+/// True if the log gets the times of turns, by the variable that agents' adapters read, too.
+bool tells_times() {
+    static const bool is_set = [] {
+        const char* const value = std::getenv("ASH_DEBUG_TIMING");
+        return value != nullptr && std::string_view(value) == "1";
+    }();
+    return is_set;
+}
+
+void tell_times(const base::LogLine& line) {
+    tells_times() ? line.info() : line.debug();
+}
 
 }  // namespace
 
@@ -55,8 +69,11 @@ void Turn::open(Message message, std::uint64_t number, MessageReply when, const 
     started_ = context_.clock.steady_now();
     started_at_ = context_.clock.wall_now();
     ++context_.stats.turns_started;
-    if (base::logs_debug())
-        base::LogLine(evt::turn_started).field("conv", conversation_.id).field("turn", record_.turn).debug();
+    first_event_.reset();
+    if (tells_times() || base::logs_debug())
+        tell_times(base::LogLine(evt::turn_started)
+                       .field("conv", conversation_.id)
+                       .field("turn", turn_name(number)));
 
     TurnTicket ticket;
     ticket.turn = record_.turn;
@@ -210,13 +227,15 @@ void Turn::close() {
     // A turn of an earlier run began at no time that this run knows.
     if (started_ != base::SteadyTime{})
         context_.stats.turn_duration.add(took);
-    if (base::logs_debug()) {
-        base::LogLine(evt::turn_ended)
-            .field("conv", conversation_.id)
-            .field("turn", record_.turn)
-            .field("bytes", static_cast<std::int64_t>(logged_bytes_))
-            .field("dur_ms", std::chrono::duration_cast<base::Millis>(took).count())
-            .debug();
+    if (tells_times() || base::logs_debug()) {
+        base::LogLine line(evt::turn_ended);
+        line.field("conv", conversation_.id)
+            .field("turn", turn_name(record_.turn))
+            .field("bytes", static_cast<std::int64_t>(logged_bytes_));
+        if (first_event_)
+            line.field("first_ms", first_event_->count());
+        line.field("dur_ms", std::chrono::duration_cast<base::Millis>(took).count());
+        tell_times(line);
     }
 }
 
@@ -245,6 +264,13 @@ void Turn::append(EventType type, std::string_view data) {
     last_was_error_ = type == EventType::error;
 }
 
+TurnOwner::Logged Turn::append_admitted(EventType type, std::string_view data) {
+    if (!admit(type, data.size()))
+        return TurnOwner::Logged::no;
+    append(type, data);
+    return TurnOwner::Logged::yes;
+}
+
 bool Turn::admit(EventType type, std::size_t bytes) {
     const bool closing = type == EventType::turn_complete || type == EventType::error;
     const std::size_t bound = context_.settings.log_bounds.turn_bytes + (closing ? k_closing_bytes : 0);
@@ -259,16 +285,20 @@ bool Turn::admit(EventType type, std::size_t bytes) {
 void Turn::on_event(const sandbox::AgentEvent& event) {
     if (!owner_.turn_machine().turn_running())
         return;
+    if (!first_event_)
+        first_event_ = std::chrono::duration_cast<base::Millis>(context_.clock.steady_now() - started_);
     const auto type = agent_event_type(event.name);
     if (!type) {
         on_bad_line("an event of an unknown name");
         return;
     }
     if (*type != EventType::done) {
-        if (admit(*type, event.data.size()))
-            append(*type, event.data);
+        const auto logged = append_admitted(*type, event.data);
+        if (*type == EventType::permission_request)
+            owner_.permission_asked(event.data, logged);
         return;
     }
+    owner_.turn_ends();
     if (dropped_bytes_ > 0)
         append(EventType::output_truncated, "{\"droppedBytes\":" + std::to_string(dropped_bytes_) + "}");
     if (const auto limit = owner_.limit_at_end())

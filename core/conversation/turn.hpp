@@ -25,6 +25,12 @@ class TurnOwner {
     /// The channel to the generation; null unless it is ready.
     virtual sandbox::Channel* channel() = 0;
     virtual const Machine& turn_machine() const = 0;
+    /// no: the turn's bound dropped it.
+    enum class Logged : std::uint8_t { no, yes };
+    /// `data`: of a permission_request.
+    virtual void permission_asked(std::string_view data, Logged logged) = 0;
+    /// The agent says `done`, which is logged next.
+    virtual void turn_ends() = 0;
     virtual void turn_done() = 0;
     virtual void query_ended(sandbox::QueryEnd end, std::string_view detail) = 0;
     virtual void turn_timed_out() = 0;
@@ -62,6 +68,8 @@ class Turn final : private sandbox::QueryObserver {
 
     /// Appends an event of the turn that the server itself writes.
     void append(EventType type, std::string_view data);
+    /// The same within the turn's bound: beyond it the event is dropped, as one of the agent's is.
+    TurnOwner::Logged append_admitted(EventType type, std::string_view data);
     const TurnRecord& record() const noexcept { return record_; }
     /// The open turn as clients see it. Precondition: a turn is open.
     OpenTurn view() const;
@@ -92,6 +100,7 @@ class Turn final : private sandbox::QueryObserver {
     bool truncated_ = false;
     bool last_was_error_ = false;
     base::SteadyTime started_{};
+    std::optional<base::Millis> first_event_;  // of the agent, after `started_`
     base::WallTime started_at_{};
     EventPtr start_;  // unless it is long
     base::TimerId grace_timer_ = 0;

@@ -12,7 +12,7 @@ struct Name {
     enum class Writer { agent, server } writer;
 };
 
-constexpr std::array<Name, 25> k_names = {{
+constexpr std::array<Name, 28> k_names = {{
     {EventType::session_start, "session_start", Name::Writer::server},
     {EventType::text_delta, "text_delta", Name::Writer::agent},
     {EventType::thinking_delta, "thinking_delta", Name::Writer::agent},
@@ -38,6 +38,9 @@ constexpr std::array<Name, 25> k_names = {{
     {EventType::egress_closed, "egress_closed", Name::Writer::server},
     {EventType::egress_request, "egress_request", Name::Writer::server},
     {EventType::egress_resolved, "egress_resolved", Name::Writer::server},
+    {EventType::permission_request, "permission_request", Name::Writer::agent},
+    {EventType::permission_resolved, "permission_resolved", Name::Writer::server},
+    {EventType::plan, "plan", Name::Writer::agent},
 }};
 
 void append_number(std::string& out, std::uint64_t number) {

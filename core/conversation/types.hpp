@@ -60,8 +60,11 @@ enum class EventType : std::uint8_t {
     egress_closed = 23,
     egress_request = 24,
     egress_resolved = 25,
+    permission_request = 26,
+    permission_resolved = 27,
+    plan = 28,
 };
-inline constexpr auto k_last_event_type = EventType::egress_resolved;
+inline constexpr auto k_last_event_type = EventType::plan;
 
 std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.

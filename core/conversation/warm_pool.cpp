@@ -60,7 +60,9 @@ void WarmPool::start_one(Shelf& shelf) {
         return;
     sandbox::Record wanted;
     wanted.conversation_id = base::new_id();
-    wanted.limits = sandboxes_.default_limits();
+    wanted.limits = spec->limits.applied_to(sandboxes_.default_limits());
+    if (spec->needs_network)
+        wanted.network = sandbox::NetworkMode::egress;
     auto made = sandboxes_.create(std::move(wanted));
     if (!made)
         return on_failure(shelf, made.error());

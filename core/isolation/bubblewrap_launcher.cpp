@@ -122,6 +122,7 @@ base::Result<base::UniqueFd> bundle_in_memory(const std::string& hosts_bundle, c
 /// All paths that a launch uses: the sources of the profile, and bwrap itself.
 StagingSources staging_sources(const LauncherConfig& config) {
     StagingSources sources{config.guest, config.etc_dir, config.sources};
+    sources.agent_program = config.agent_program;
     auto& reachable = sources.reachable;
     reachable.insert(reachable.end(), {config.bwrap, config.run_dir, "/usr", "/proc", "/dev/null"});
     const HostLayout& layout = config.layout;
@@ -235,18 +236,27 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
                               at + "/masks"};
         if (views.dev.empty())
             staged.ptys = at + "/ptys";
+        if (spec.has_agent_program)
+            staged.agent_program = at + "/agent-program";
         if (views.mounts.empty())
             return staged;
         staged.guest = views.guest;
+        // The view is of the whole folder of the guest.
+        if (spec.has_agent_program)
+            staged.agent_program =
+                fs::path(views.guest).replace_filename(config_.agent_program.filename()).string();
         staged.etc = views.etc;
         staged.masks = views.masks;
         staged.host_root = views.root;
         staged.dev = views.dev;
         return staged;
     }
-    return {spec.workspace,  spec.agent_dir ? spec.agent_dir->string() : "",
-            config_.guest,   config_.run_dir / folder,
-            config_.etc_dir, config_.masks_dir};
+    ProfileSources own{spec.workspace,  spec.agent_dir ? spec.agent_dir->string() : "",
+                       config_.guest,   config_.run_dir / folder,
+                       config_.etc_dir, config_.masks_dir};
+    if (spec.has_agent_program)
+        own.agent_program = config_.agent_program;
+    return own;
 }
 
 std::vector<std::string> BubblewrapLauncher::arguments_of(const sandbox::LaunchSpec& spec,

@@ -38,8 +38,10 @@ struct LauncherConfig {
     std::string bwrap = "/usr/bin/bwrap";
     std::filesystem::path zygote{};  // atoll-zygote, where the server may not join net namespaces; else empty
     std::filesystem::path guest;     // the guest's binary, readable and executable by everyone
-    std::filesystem::path run_dir;   // holds the bridge sockets; only this server's, emptied at start
-    std::filesystem::path etc_dir;   // write_etc() made it
+    /// atoll-agent in the same folder; empty: none, and no agent may need it.
+    std::filesystem::path agent_program = {};
+    std::filesystem::path run_dir;    // holds the bridge sockets; only this server's, emptied at start
+    std::filesystem::path etc_dir;    // write_etc() made it
     std::filesystem::path masks_dir;  // make_masks() made it
     HostLayout layout;
     std::vector<std::filesystem::path> sources;  // below them lie all workspaces and agents

@@ -107,6 +107,8 @@ void add_own_mounts(Arguments& out, const HostLayout& layout, const sandbox::Lau
         add(out, "--ro-bind", sources.agent_dir, k_inner_agent_dir);
     add(out, "--dir", "/atoll", "--ro-bind", sources.guest, k_inner_guest);
     add_bundle(out, layout, spec);
+    if (!sources.agent_program.empty())
+        add(out, "--ro-bind", sources.agent_program, base::k_inner_agent);
     // Read-only, so that no process inside can replace the socket by a link to another socket.
     add(out, "--ro-bind", sources.bridge_dir, k_inner_bridge_dir);
     add(out, "--remount-ro", "/", "--chdir", k_inner_workspace);

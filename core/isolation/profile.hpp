@@ -47,8 +47,9 @@ struct ProfileSources {
     std::string masks;  // with k_empty_file and k_empty_folder
     /// In front of the host's own paths: where views of them are; empty: the host's themselves.
     std::string host_root = {};
-    std::string dev = {};   // a complete /dev with ptys; empty: bwrap makes /dev
-    std::string ptys = {};  // a devpts for a /dev that bwrap makes; empty: its own
+    std::string dev = {};            // a complete /dev with ptys; empty: bwrap makes /dev
+    std::string agent_program = {};  // empty: none
+    std::string ptys = {};           // a devpts for a /dev that bwrap makes; empty: its own
 };
 
 /// bwrap's options, without the program. Handed over through --args: a command line and an environment are

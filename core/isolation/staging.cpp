@@ -137,12 +137,16 @@ base::Result<void> fill(const fs::path& dir) {
     if (auto made = make_masks(dir / "masks"); !made)
         return made;
     std::ofstream(dir / "guest").close();
+    std::ofstream(dir / "agent-program").close();
     return {};
 }
 
 base::Result<void> bind_own_files(const fs::path& dir, const StagingSources& sources) {
     if (auto bound = bind(sources.guest, dir / "guest"); !bound)
         return bound;
+    if (!sources.agent_program.empty())
+        if (auto bound = bind(sources.agent_program, dir / "agent-program"); !bound)
+            return bound;
     return bind(sources.etc, dir / "etc");
 }
 
@@ -153,6 +157,8 @@ base::Result<Staging> make_here(const StagingSources& sources) {
         return staging_failed("a mount namespace apart from the host's", errno);
     Paths wanted = sources.reachable;
     wanted.push_back(sources.guest);
+    if (!sources.agent_program.empty())
+        wanted.push_back(sources.agent_program);
     wanted.push_back(sources.etc);
     const Paths needed = on_the_way(wanted);
     auto place = find_place(needed);

@@ -16,8 +16,8 @@ namespace atl::isolation {
 
 struct Staging {
     base::UniqueFd mount_namespace;
-    /// A folder in it, in no source's way: holds `guest`, `etc` and `masks`, which every uid can read there,
-    /// and the empty folders `workspace`, `bridge`, `agent` and `ptys` to mount on.
+    /// A folder in it, in no source's way: holds `guest`, `agent-program`, `etc` and `masks`, which every uid
+    /// can read there, and the empty folders `workspace`, `bridge`, `agent` and `ptys` to mount on.
     std::string dir;
     /// The host's files that are shown through overlays; it has no mounts if there are no overlays.
     HostViews views;
@@ -32,6 +32,7 @@ struct StagingSources {
     std::vector<std::filesystem::path> folders = {};
     std::vector<std::filesystem::path> etc_parts = {};
     std::vector<std::filesystem::path> agents = {};
+    std::filesystem::path agent_program = {};  // empty: none
 };
 
 /// Precondition: CAP_SYS_ADMIN, and the process has one thread. The process is in its own mount namespace

@@ -11,6 +11,10 @@ inline constexpr const char* k_inner_agent_dir = "/agent";
 inline constexpr const char* k_inner_guest = "/atoll/guest";
 /// The issuers of certificates that programs trust, where the sandbox has one of its own.
 inline constexpr const char* k_inner_bundle = "/atoll/certificates.crt";
+/// Between the guest and agents that do not speak its lines; in sandboxes of such agents only.
+inline constexpr const char* k_inner_agent = "/atoll/agent";
+/// Its name in the guest's folder.
+inline constexpr const char* k_agent_program = "atoll-agent";
 inline constexpr const char* k_inner_bridge_dir = "/run/atoll";
 inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
 
@@ -21,9 +25,13 @@ inline constexpr std::array<std::string_view, 10> k_injected_variables = {
     // The protocol of agents names these.
     "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
 
+/// At the top of the workspace: the state of agents. The tools do not show it either.
+inline constexpr std::string_view k_state_folder = ".atoll";
+
 /// The names at the top of the workspace, which is HOME, where shells and package managers keep what is
 /// theirs. Lists, archives and watches of the workspace leave them out unless all is asked for.
-inline constexpr std::array<std::string_view, 4> k_home_names = {".atoll", ".bash_history", ".cache", ".npm"};
+inline constexpr std::array<std::string_view, 4> k_home_names = {k_state_folder, ".bash_history", ".cache",
+                                                                 ".npm"};
 
 constexpr bool is_home_name(std::string_view name) noexcept {
     for (const std::string_view known : k_home_names)

@@ -232,6 +232,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     if (!sandbox.is_bare)
         spec.workspace = ports_.disk.workspace(record.id);
     spec.agent_dir = agent.dir;
+    spec.has_agent_program = !agent.argv.empty() && agent.argv[0] == base::k_inner_agent;
     spec.env = sandbox.is_bare ? compose_bare_env(settings_.host_env)
                                : compose_env(settings_.host_env, record, agent.routes);
     spec.network = generation.network = record.network;

@@ -226,7 +226,8 @@ struct LaunchSpec {
     std::uint32_t host_uid = 0;
     std::filesystem::path workspace;  // empty: none, an empty read-only folder is in its place
     std::optional<std::filesystem::path> agent_dir;
-    Environment env;  // complete: the launcher adds nothing
+    bool has_agent_program = false;  // base::k_inner_agent is shown
+    Environment env;                 // complete: the launcher adds nothing
     NetworkMode network = NetworkMode::none;
     Limits limits;
     std::string issuer{};  // PEM: a certificate that programs inside trust beside the host's; empty: none
@@ -384,10 +385,10 @@ using OnPorts = std::function<void(std::vector<std::uint16_t> ports)>;
 class Channel {
   public:
     virtual ~Channel() = default;
-    /// Connects, starts the agent and waits until it is ready, at most base::k_start_deadline; with kind none
-    /// waits for the guest alone. `on_ready` once: success, agent_failed where the guest answers but the
-    /// agent cannot start, or another error; if it succeeded, `on_agent_exit` once for each agent that became
-    /// ready, when it ends or when the control stream breaks.
+    /// Connects, starts the agent and waits until it is ready, at most base::k_agent_start_deadline; with
+    /// kind none waits for the guest alone. `on_ready` once: success, agent_failed where the guest answers
+    /// but the agent cannot start, or another error; if it succeeded, `on_agent_exit` once for each agent
+    /// that became ready, when it ends or when the control stream breaks.
     virtual void start(const AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                        std::function<void(std::string detail)> on_agent_exit) = 0;
     /// Before start(): from then on `on_ports` is called when they change, a few times a second at most. The
@@ -398,10 +399,10 @@ class Channel {
     /// does.
     virtual void on_lost(std::function<void(std::string detail)> lost) { (void)lost; }
     /// After a good start(): starts an agent where none runs, because the start was of kind none or the last
-    /// agent ended (on_agent_exit has told it). `done` once, within base::k_start_deadline: success, and the
-    /// agent takes queries; agent_failed with the reason, also while an agent runs or starts, and another
-    /// attempt may follow; bridge_failed or deadline_exceeded, and whether an agent runs is not known: end
-    /// the generation. Precondition: the kind is not none.
+    /// agent ended (on_agent_exit has told it). `done` once, within base::k_agent_start_deadline: success,
+    /// and the agent takes queries; agent_failed with the reason, also while an agent runs or starts, and
+    /// another attempt may follow; bridge_failed or deadline_exceeded, and whether an agent runs is not
+    /// known: end the generation. Precondition: the kind is not none.
     virtual void start_agent(const AgentSpec& agent, std::function<void(base::Result<void>)> done) = 0;
     /// `options` is the text of a JSON object. `observer` must outlive the Query.
     virtual std::unique_ptr<Query> query(std::string_view turn, std::string_view prompt,
@@ -410,6 +411,9 @@ class Channel {
     /// also unasked, when it cannot start a process for a turn.
     virtual void end_stray_processes() {}
     virtual void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) = 0;
+    /// Answers a permission that the agent of this turn asked for; without an option it is cancelled.
+    virtual void permit(std::string_view turn, std::string_view id, std::string_view option_id,
+                        std::function<void(base::Result<void>)> done) = 0;
     /// Asks the guest to end the agent and itself.
     virtual void shutdown(std::function<void(base::Result<void>)> done) = 0;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -141,6 +142,10 @@ struct DiskUsage {
     std::uint64_t inodes = 0;
 };
 
+/// The answer to an agent that asks for a permission: that of the people who follow the conversation, or
+/// always the same.
+enum class PermissionPolicy : std::uint8_t { ask, allow, deny };
+
 /// A program that an operator configured as an agent, or one built into the guest.
 struct AgentSpec {
     enum class Kind : std::uint8_t { shell, echo, command, none };  // none: a sandbox without a conversation
@@ -150,6 +155,13 @@ struct AgentSpec {
     std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
     std::string resume{};                      // command only: its first line, a JSON object; empty: none
     std::vector<EgressRoute> routes{};         // the operator's, where the sandbox's own have no such name
+    std::string adapter{};                     // "acp", "stream-json" or "lines"; empty: built into the guest
+    PermissionPolicy permissions = PermissionPolicy::ask;
+    std::chrono::seconds permission_timeout{300};  // then it is denied
+    LimitChanges limits{};                         // of a sandbox whose request names none
+    bool needs_network = false;  // a request that names no network gets egress, for routes of its own
+    std::string missing{};       // why it cannot be used on this host; empty: it can
+    std::string setup{};         // the command that installs it; empty: none is known
 };
 /// The longest AgentSpec::resume, with the end of its line.
 inline constexpr std::size_t k_max_resume_bytes = 256UL * 1024;

@@ -22,13 +22,20 @@ WebSocketActions actions_on(Api& api, const std::string& id, const std::string& 
                                      WebSocketActions::Reply reply) {
         api.conversations.message(id, {std::move(content), std::move(key), by}, when, std::move(reply));
     };
-    actions.interrupt = [&api, id](WebSocketActions::Reply reply) {
-        api.conversations.interrupt(id, [reply = std::move(reply)](const Result<conversation::View>& done) {
+    const auto tell_turn = [](WebSocketActions::Reply reply) {
+        return [reply = std::move(reply)](const Result<conversation::View>& done) {
             if (done.has_error())
                 reply(done.error());
             else
                 reply(TurnTicket{done->record.last_turn, done->record.last_seq, false});
-        });
+        };
+    };
+    actions.interrupt = [&api, id, tell_turn](WebSocketActions::Reply reply) {
+        api.conversations.interrupt(id, tell_turn(std::move(reply)));
+    };
+    actions.permission = [&api, id, tell_turn](const std::string& permission_id, const std::string& option_id,
+                                               WebSocketActions::Reply reply) {
+        api.conversations.answer_permission(id, permission_id, option_id, tell_turn(std::move(reply)));
     };
     return actions;
 }
@@ -41,6 +48,8 @@ WebSocketActions no_actions() {
     actions.message = [refusal](std::string, std::string, Manager::MessageReply,
                                 const WebSocketActions::Reply& reply) { reply(refusal); };
     actions.interrupt = [refusal](const WebSocketActions::Reply& reply) { reply(refusal); };
+    actions.permission = [refusal](const std::string&, const std::string&,
+                                   const WebSocketActions::Reply& reply) { reply(refusal); };
     return actions;
 }
 

@@ -1,4 +1,6 @@
 // Routes of conversations themselves; their messages and events are in turns.cpp.
+#include <algorithm>
+
 #include "core/execution/executions.hpp"
 #include "core/secrets/secrets.hpp"
 #include "http/access/limit_ceilings.hpp"
@@ -36,16 +38,34 @@ Task<Result<Response>> async_respond(Api& api, RequestContext& context, Result<V
     co_return json_response(conversation_json(*view, api.system.public_url));
 }
 
+/// The one that a create names, or that of one that names none; null: there is no such agent.
+const sandbox::AgentSpec* agent_of(const Api& api, const Json& body) {
+    std::string name = api.system.default_agent;
+    if (const auto named = body.find("agent"); named != body.end() && named->is_string())
+        name = named->get<std::string>();
+    const auto& agents = api.conversations.agents();
+    const auto found = std::find_if(agents.begin(), agents.end(),
+                                    [&](const sandbox::AgentSpec& agent) { return agent.name == name; });
+    return found == agents.end() ? nullptr : &*found;
+}
+
 Task<Result<Response>> async_create_conversation(Api& api, RequestContext& context) {
     const auto body = context.json_body_or_empty();
     if (body.has_error())
         co_return body.error();
-    auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings),
-                                 api.conversations.default_limits(), api.conversations.default_preview());
+    const sandbox::AgentSpec* const agent = agent_of(api, *body);
+    sandbox::Limits limits = api.conversations.default_limits();
+    if (agent != nullptr)
+        limits = agent->limits.applied_to(limits);
+    auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings), limits,
+                                 api.conversations.default_preview());
     if (form.has_error())
         co_return form.error();
     if (auto open = claim_network(context.principal, form->network); open.has_error())
         co_return open.error();
+    // The operator's routes are open to all who may name the agent.
+    if (agent != nullptr && agent->needs_network && !body->contains("network"))
+        form->network.mode = sandbox::NetworkMode::egress;
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
         co_return claimed.error();
     const auto key = read_idempotency_key(context.request);

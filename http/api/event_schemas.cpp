@@ -97,6 +97,21 @@ constexpr const char* k_data = R"json({
 "egress_resolved": {"means": "A request for a host waits no longer.", "members": {
     "id": {"type": "string", "description": "The `id` of its egress_request."},
     "decision": {"enum": ["once", "always", "deny"], "description": "once: it may go. always: `network.allow` lists it now. deny: it is refused, also because nobody decided in time, the rules have changed or the sandbox has ended."}}},
+"permission_request": {"means": "The agent waits for a permission to use a tool. An answer is POST `permissions/{id}` or a PermissionFrame.", "members": {
+    "id": {"type": "string", "description": "Names the request in an answer."},
+    "toolUseId": {"type": "string", "description": "The `id` of the tool_use; empty: of none."},
+    "options": {"type": "array", "description": "What can be answered.", "items": {"type": "object", "properties": {
+        "optionId": {"type": "string", "description": "Names the option in an answer."},
+        "name": {"type": "string", "description": "The option, for people."},
+        "kind": {"type": "string", "description": "allow_once, allow_always, reject_once or reject_always."}}}}}},
+"permission_resolved": {"means": "A permission was decided.", "members": {
+    "id": {"type": "string", "description": "The `id` of the permission_request."},
+    "outcome": {"enum": ["allowed", "denied", "cancelled"], "description": "cancelled: the agent was told so, and takes it for a refusal."},
+    "reason": {"enum": ["answered", "policy", "timeout", "unattended", "turn_ended"], "description": "answered: by a client. policy: that of the agent. timeout: nobody answered in time. unattended: nobody followed the conversation. turn_ended: its turn was interrupted or is over."},
+    "optionId": {"type": "string", "description": "The option that was chosen."}},
+    "optional": ["optionId"]},
+"plan": {"means": "The plan of the agent as it is now, in place of an earlier one.", "members": {
+    "entries": {"type": "array", "items": {}, "description": "The steps, as the agent tells them: `content`, `status` and `priority` in ACP."}}},
 "files_changed": {"means": "A tool changed files in the workspace.", "members": {
     "changedFiles": {"type": "array", "items": {"type": "string"}, "description": "Their absolute paths in the sandbox, as in the result of the tool."},
     "toolCallId": {"type": "string", "description": "The `toolCallId` of the call's context."}},
@@ -116,7 +131,10 @@ struct ErrorEvent {
 // The rows of docs/errors.md; a test compares them.
 constexpr std::array k_error_events = std::to_array<ErrorEvent>({
     {"`agent_crashed`", "the agent ended in the turn, or its stream broke"},
-    {"`agent_failed`", "the agent could not be started"},
+    {"`agent_error`", "a coding agent ended its turn with an error, which `message` is"},
+    {"`agent_failed`",
+     "the agent could not be started, or a coding agent ended in the turn; `message` ends with what it said "
+     "last"},
     {"`agent_protocol`", "the agent wrote a line that is no event; the line is dropped"},
     {"`bridge_failed`", "the sandbox broke the protocol"},
     {"`conversation_deleted`, `conversation_ended`", "the conversation was deleted; its time was up"},

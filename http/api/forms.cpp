@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/base/json_writer.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/network_form.hpp"
@@ -288,6 +289,29 @@ std::optional<std::string> frame_id(const Json& body) {
     return number < -base::k_max_frame_id ? std::nullopt : std::optional(std::to_string(number));
 }
 
+namespace {
+
+/// Reads `optionId` or `outcome`, of which one is there.
+std::string read_option(ObjectReader& reader) {
+    const auto option = reader.string("optionId", base::k_max_permission_id_bytes);
+    const auto outcome = reader.string("outcome", k_max_frame_type_bytes);
+    if (outcome && *outcome != "cancelled")
+        reader.fail("outcome", "\"cancelled\"");
+    else if (option.has_value() == outcome.has_value() || (option && option->empty()))
+        reader.fail("optionId", "the id of an option, unless `outcome` is \"cancelled\"");
+    return option.value_or("");
+}
+
+}  // namespace
+
+base::Result<std::string> read_permission_form(const Json& body) {
+    ObjectReader reader(body);
+    std::string option = read_option(reader);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return option;
+}
+
 base::Result<ClientFrame> read_client_frame(const Json& body) {
     ObjectReader reader(body);
     ClientFrame frame;
@@ -305,8 +329,14 @@ base::Result<ClientFrame> read_client_frame(const Json& body) {
             reader.string("idempotencyKey", base::k_max_idempotency_key_bytes).value_or("");
     } else if (type == "interrupt") {
         frame.kind = ClientFrame::Kind::interrupt;
+    } else if (type == "permission") {
+        frame.kind = ClientFrame::Kind::permission;
+        frame.permission_id = reader.string("permissionId", base::k_max_permission_id_bytes).value_or("");
+        if (frame.permission_id.empty())
+            reader.fail("permissionId", "the id of a permission_request");
+        frame.option_id = read_option(reader);
     } else {
-        reader.fail("type", "\"message\" or \"interrupt\"");
+        reader.fail("type", "\"message\", \"interrupt\" or \"permission\"");
     }
     if (auto result = reader.finish(); result.has_error())
         return result.error();

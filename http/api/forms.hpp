@@ -55,14 +55,19 @@ base::Result<conversation::PauseMode> read_pause_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
 base::Result<std::string> read_message_form(const Json& body);
 /// The request in a client's WebSocket frame: `{type:"message", content, idempotencyKey?, id?}`, content as
-/// above, or `{type:"interrupt", id?}`.
+/// above, `{type:"interrupt", id?}`, or `{type:"permission", permissionId, id?}` with the members of a
+/// PermissionForm.
 struct ClientFrame {
-    enum class Kind : std::uint8_t { message, interrupt };
+    enum class Kind : std::uint8_t { message, interrupt, permission };
     Kind kind = Kind::interrupt;
     std::string content;
     std::string idempotency_key;
-    std::string id;  // as the text of JSON; empty: none
+    std::string permission_id;
+    std::string option_id;  // of a permission; empty: cancelled
+    std::string id;         // as the text of JSON; empty: none
 };
+/// The `optionId` of `{optionId}`, or an empty text for `{outcome:"cancelled"}`.
+base::Result<std::string> read_permission_form(const Json& body);
 base::Result<ClientFrame> read_client_frame(const Json& body);
 /// The text of the frame's `id`, also of a frame that is wrong otherwise. Nothing if it has none, or an id
 /// that is neither a string of 1 to k_max_frame_id_bytes bytes nor an integer up to k_max_frame_id of either

@@ -45,7 +45,18 @@ void add_client_frames(Schema& out) {
     out["InterruptFrame"] = described(
         object(Members::optional, {{"type", "The type.", constant("interrupt")}, own_id()}, {"type"}),
         "Asks the agent to stop the open turn.");
-    out["ClientFrame"] = described(by_type({{"message", "MessageFrame"}, {"interrupt", "InterruptFrame"}}),
+    out["PermissionFrame"] =
+        described(object(Members::optional,
+                         {{"type", "The type.", constant("permission")},
+                          {"permissionId", "The `id` of the permission_request.", text()},
+                          {"optionId", "The chosen option; or `outcome`.", text()},
+                          {"outcome", "The request is cancelled.", constant("cancelled")},
+                          own_id()},
+                         {"type", "permissionId"}),
+                  "Answers a permission that the agent of the open turn asks for.");
+    out["ClientFrame"] = described(by_type({{"message", "MessageFrame"},
+                                            {"interrupt", "InterruptFrame"},
+                                            {"permission", "PermissionFrame"}}),
                                    "A text frame of a WebSocket's client.");
 }
 
@@ -54,7 +65,7 @@ void add_frame_answers(Schema& out) {
         object(Members::required,
                {{"type", "The type.", constant("accepted")},
                 {"id", "The `id` of the frame.", frame_id()},
-                {"turn", "The turn that it began or interrupts.", text()},
+                {"turn", "The turn that it began, or is about.", text()},
                 after("The turn's events, or those after the interrupt, have a greater seq.")}),
         "Answers a client's frame that has an `id`: it is stored, and comes whatever happens to the server.");
     out["Rejected"] =

@@ -32,6 +32,7 @@ constexpr std::array k_tags = std::to_array<Described>({
     {"executions", "Their runs: events, calls of tools, results."},
     {"executors", "The engines that run them."},
     {"secrets", "Values that routes of sandboxes set in requests, bound to hosts."},
+    {"agents", "The agents that a conversation may have."},
     {"system", "What the server is, has and enforces."},
     {"server", "Whether the server runs, what it measures, and this document."},
     {"console", "The web console."},
@@ -48,6 +49,7 @@ constexpr std::array k_path_parameters = std::to_array<Described>({
     {"calls", "The `callId` of a call."},
     {"secrets", "The name of the secret."},
     {"egress", "The `id` of an `egress_request`."},
+    {"permissions", "The `id` of a `permission_request`."},
 });
 
 template <class List>

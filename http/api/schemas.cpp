@@ -115,6 +115,11 @@ void add_changes(Schema& out) {
     out["PatchSandbox"] = described(object(Members::optional, {limit_changes(), network_change(),
                                                                preview_schema(), tools(), ttl_seconds()}),
                                     "The members to change; what is not named stays.");
+    out["AnswerPermission"] = described(
+        object(Members::optional,
+               {{"optionId", "The chosen option of the permission_request.", text()},
+                {"outcome", "In place of an option: the request is cancelled.", constant("cancelled")}}),
+        "An answer to a permission_request: one of the two members.");
     Schema mode = one_of({"cold", "warm"});
     mode["default"] = "cold";
     out["DecideEgress"] = described(

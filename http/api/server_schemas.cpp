@@ -149,6 +149,18 @@ void add_server_schemas(Schema& out) {
         object(Members::required,
                {{"groups", "The groups of hosts that a list may have, each as `@NAME`.", list_of(text())}}),
         "What the operator made for the network `egress`.");
+    Schema agent =
+        object(Members::optional,
+               {{"name", "The name, as in a create.", text()},
+                {"adapter", "How it is spoken to.", one_of({"built-in", "lines", "acp", "stream-json"})},
+                {"installed", "Whether a create may name it now.", flag()},
+                {"reason", "Why not.", text()},
+                {"setup", "The command that installs it.", text()}},
+               {"name", "adapter", "installed"});
+    out["AgentList"] = described(
+        object(Members::required, {{"agents", "Agents of this server.",
+                                    list_of(described(std::move(agent), "An agent of this server."))}}),
+        "The agents that a conversation may have.");
     out["System"] = described(
         object(
             Members::required,

@@ -203,6 +203,24 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     co_return json_response(std::move(out));
 }
 
+Task<Result<Response>> async_agents(Api& api, RequestContext&) {
+    std::string out;
+    base::JsonWriter json(out);
+    json.begin_object().key("agents").begin_array();
+    for (const sandbox::AgentSpec& agent : api.conversations.agents()) {
+        json.begin_object().key("name").string(agent.name);
+        json.key("adapter").string(agent.adapter.empty() ? "built-in" : agent.adapter);
+        json.key("installed").raw(agent.missing.empty() ? "true" : "false");
+        if (!agent.missing.empty())
+            json.key("reason").string(agent.missing);
+        if (!agent.missing.empty() && !agent.setup.empty())
+            json.key("setup").string(agent.setup);
+        json.end_object();
+    }
+    json.end_array().end_object();
+    co_return json_response(std::move(out));
+}
+
 }  // namespace
 
 std::vector<Route> system_routes(Api& api) {
@@ -232,6 +250,12 @@ std::vector<Route> system_routes(Api& api) {
     system.responses = {{200, "What the server is.", "System"}};
     system.user_keys = UserKeys::allowed;
     routes.push_back(std::move(system));
+
+    Route agents{Method::get, "/v1/agents", "listAgents", "The agents that a conversation may have.",
+                 bind_handler(api, async_agents)};
+    agents.responses = {{200, "All of them, those that are not installed on this host too.", "AgentList"}};
+    agents.user_keys = UserKeys::allowed;
+    routes.push_back(std::move(agents));
     return routes;
 }
 

@@ -201,6 +201,44 @@ Task<Result<Response>> async_get_transcript(Api& api, RequestContext& context) {
         format != nullptr && *format == "jsonl" ? TranscriptFormat::jsonl : TranscriptFormat::markdown);
 }
 
+Task<Result<Response>> async_answer_permission(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    const auto option = read_permission_form(*body);
+    if (option.has_error())
+        co_return option.error();
+    auto start = [&](Manager::Reply<conversation::View> reply) {
+        api.conversations.answer_permission(*id, context.param("permissionId"), *option, std::move(reply));
+    };
+    const auto view = co_await context.async_reply<conversation::View>(start);
+    if (view.has_error())
+        co_return view.error();
+    Response done;
+    done.status = 204;
+    co_return done;
+}
+
+Route permission_route(Api& api) {
+    Route made;
+    made.method = Method::post;
+    made.pattern = "/v1/conversations/{id}/permissions/{permissionId}";
+    made.name = "answerPermission";
+    made.summary = "Answers a permission_request of the open turn; permission_resolved tells the decision.";
+    made.handler = bind_handler(api, async_answer_permission);
+    made.body = BodyKind::json;
+    made.request_schema = "AnswerPermission";
+    made.auth = Auth::token_or_key;
+    made.token_scope = Scope::chat;
+    made.query = {k_token_parameter};
+    made.responses = {{204, "The agent is told.", ""}};
+    made.errors = {Errc::not_found, Errc::invalid_field, Errc::storage_failed};
+    return made;
+}
+
 Route transcript_route(Api& api) {
     Route made;
     made.method = Method::get;
@@ -270,6 +308,7 @@ std::vector<Route> turn_routes(Api& api) {
     events.errors = {Errc::not_found,    Errc::invalid_field,  Errc::seq_expired,
                      Errc::log_replaced, Errc::storage_failed, Errc::too_many_streams};
     routes.push_back(transcript_route(api));
+    routes.push_back(permission_route(api));
     return routes;
 }
 

@@ -67,6 +67,9 @@ void WebSocketSession::on_text(std::string_view text) {
         return write_rejection(out(), frame.error(), id);
     if (frame->kind == ClientFrame::Kind::message)
         return send_message(std::move(*frame));
+    if (frame->kind == ClientFrame::Kind::permission)
+        return actions_.permission(std::move(frame->permission_id), std::move(frame->option_id),
+                                   await_reply(frame->kind, id));
     actions_.interrupt(await_reply(frame->kind, id));
 }
 

@@ -1,8 +1,8 @@
-// A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
-// from the client. Invariants: every frame with a seq is an event of the log, in order, so a client resumes
-// from the last seq that it has seen; a refused frame is answered and changes nothing, except for a message
-// that the store is late with, whose answer says whether its turn runs. Not here: the loop, pings, the end
-// (frame_session.hpp), frames (http/websocket/codec.hpp), the right to open a WebSocket
+// A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages, interrupts
+// and permissions from the client. Invariants: every frame with a seq is an event of the log, in order, so a
+// client resumes from the last seq that it has seen; a refused frame is answered and changes nothing, except
+// for a message that the store is late with, whose answer says whether its turn runs. Not here: the loop,
+// pings, the end (frame_session.hpp), frames (http/websocket/codec.hpp), the right to open a WebSocket
 // (conversation_socket.cpp).
 #pragma once
 
@@ -28,6 +28,8 @@ struct WebSocketActions {
         message;
     /// Replies with the turn that is interrupted, and the last event before that.
     std::function<void(Reply reply)> interrupt;
+    /// Answers a permission; an empty option cancels it. Replies likewise.
+    std::function<void(std::string permission_id, std::string option_id, Reply reply)> permission;
     AdmitFrame admit_frame;
 };
 

@@ -43,6 +43,7 @@ LAYERS = (
     ("core/execution/", (SHARED, "core/base/", "core/egress/", "core/sandbox/")),
     ("bridge/guest/", ("bridge/", SHARED)),
     ("bridge/agents/", ("bridge/", SHARED)),
+    ("bridge/adapters/", ("bridge/", SHARED)),
     ("bridge/", CORE),
     ("cgroup/", CORE),
     ("fs-guard/", CORE),
@@ -60,7 +61,7 @@ LAYERS = (
 # Pure logic: it reaches the world only through ports.
 PURE = ("core/egress/", "core/secrets/", "core/sandbox/", "core/conversation/")
 KERNEL = re.compile(r"(?:sys|linux|net|netinet|arpa)/(?!types\.h)|(?:unistd|fcntl|signal|poll|spawn|sched|netdb|ifaddrs)\.h")
-INSIDE = ("bridge/guest/", "bridge/agents/")
+INSIDE = ("bridge/guest/", "bridge/agents/", "bridge/adapters/")
 # Asio, Beast and Process are compiled there, once.
 BOOST_SOURCE = "core/base/boost_src.cpp"
 

@@ -11,6 +11,7 @@
 #include "tests/integration/asked_host.hpp"
 #include "tests/integration/example_recorder.hpp"
 #include "tests/integration/execution_examples.hpp"
+#include "tests/integration/permission_examples.hpp"
 #include "tests/integration/route_walk.hpp"
 #include "tests/integration/wrong_requests.hpp"
 #include "tests/support/paths.hpp"
@@ -65,6 +66,7 @@ class Walk {
         states();
         sandboxes();
         secrets();
+        perform_permission(recorder);
         ExecutionExamples(api, recorder).perform();
         egress();
     }
@@ -364,7 +366,7 @@ class Walk {
     }
 
     void server_itself() {
-        for (const char* operation : {"getHealth", "getReadiness", "getSystem"})
+        for (const char* operation : {"getHealth", "getReadiness", "listAgents", "getSystem"})
             call(operation);
         const auto described = OrderedJson::parse(api.connect().request("GET", "/openapi.json").body);
         OrderedJson head{{"openapi", described["openapi"]}, {"info", described["info"]}};

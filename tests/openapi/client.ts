@@ -65,6 +65,12 @@ function describe(event: Event): string {
             return `${event.data.id} ${event.data.host}:${event.data.port.toFixed()}`;
         case 'egress_resolved':
             return `${event.data.id} ${event.data.decision}`;
+        case 'permission_request':
+            return `${event.data.id} ${event.data.toolUseId} ${event.data.options.length.toFixed()}`;
+        case 'permission_resolved':
+            return `${event.data.id} ${event.data.outcome} ${event.data.reason} ${event.data.optionId ?? ''}`;
+        case 'plan':
+            return event.data.entries.length.toFixed();
         case 'files_changed':
             return `${event.data.changedFiles.join(' ')} ${event.data.toolCallId ?? ''}`;
         case 'tool_progress':

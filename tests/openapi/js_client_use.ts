@@ -1,5 +1,5 @@
 // A program with clients/js in TypeScript: it compiles in strict mode, runs, and each line that is wrong on purpose is an error.
-import { Atoll, AtollError, type AtollEvent, type EgressNetwork, type ExecFrame } from '@atoll/client';
+import { Atoll, AtollError, type AtollEvent, type Conversation, type EgressNetwork, type ExecFrame } from '@atoll/client';
 
 declare const process: { env: Record<string, string | undefined> };
 
@@ -32,6 +32,12 @@ function tell(event: AtollEvent): string {
         case 'egress_resolved':
             // @ts-expect-error
             return event.data.decision === 'perhaps' ? '' : event.data.decision;
+        case 'permission_request':
+            // @ts-expect-error
+            if (event.data.options[0]?.kind === 'allow') return '';
+            return `${event.data.id} ${event.data.toolUseId} ${event.data.options.map(({ optionId, name }) => `${optionId} ${name}`).join(', ')}`;
+        case 'permission_resolved':
+            return `${event.data.id} ${event.data.outcome} ${event.data.reason} ${event.data.optionId ?? ''}`;
         case 'done':
             // @ts-expect-error
             return event.data.delta;
@@ -40,6 +46,13 @@ function tell(event: AtollEvent): string {
             if (event.type === 'text_dleta') return '';
             return event.type;
     }
+}
+
+export async function decide(conversation: Conversation, event: AtollEvent): Promise<void> {
+    if (event.type === 'permission_request') await conversation.permissions.answer(event.data.id, event.data.options[0]?.optionId ?? null);
+    if (event.type === 'egress_request') await conversation.decideEgress(event.data.id, 'once');
+    // @ts-expect-error
+    await conversation.permissions.answer('p1');
 }
 
 async function converse(): Promise<void> {

@@ -217,7 +217,8 @@ fs::path binaries(Privilege privilege) {
     // The checkout may lie where only root can go.
     static const TempDir copies;
     static const bool copied = [&] {
-        for (const char* name : {"atolld", "atoll-guest", "atoll-helper", "atoll-zygote", "atoll-checker"})
+        for (const char* name :
+             {"atolld", "atoll-guest", "atoll-agent", "atoll-helper", "atoll-zygote", "atoll-checker"})
             fs::copy_file(built / name, copies.path() / name);
         fs::copy(built / "engines", copies.path() / "engines", fs::copy_options::recursive);
         return true;

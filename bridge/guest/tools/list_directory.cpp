@@ -12,6 +12,7 @@
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/guest/tools/glob_pattern.hpp"
 #include "bridge/guest/tools/tool_run.hpp"
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/path_text.hpp"
 
 namespace atl::guest {
@@ -135,7 +136,8 @@ ToolTask async_list(ToolRun& run, const Found& found, const std::vector<std::str
     while (const dirent* entry = readdir(directory.get())) {
         ++seen;
         const std::string_view name = entry->d_name;
-        if (name == "." || name == ".." || is_hidden_name(name))
+        const bool is_state = found.relative.empty() && name == base::k_state_folder;
+        if (name == "." || name == ".." || is_state || is_hidden_name(name))
             continue;
         const bool is_ignored = co_await async_matches_any(run.call, work, ignored, name);
         if (is_ignored)

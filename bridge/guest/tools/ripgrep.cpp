@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "bridge/guest/spawn.hpp"
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/utf8.hpp"
 
 namespace atl::guest {
@@ -73,7 +74,8 @@ std::vector<std::string> ripgrep_walk_options() {
             "--no-ignore-dot",
             "--no-ignore-exclude",
             "--no-ignore-global",
-            "--glob=!.git"};
+            "--glob=!.git",
+            "--glob=!" + std::string(base::k_state_folder)};
 }
 
 Ripgrep::~Ripgrep() {

@@ -61,8 +61,9 @@ class Ripgrep {
     std::string piece_;
 };
 
-/// What search and glob have in common: the names of hidden files, .gitignore also without a repository, and
-/// no other list of ignored files (.ignore, .rgignore, .git/info/exclude, that of HOME).
+/// What search and glob have in common: the names of hidden files but .git and base::k_state_folder,
+/// .gitignore also without a repository, and no other list of ignored files (.ignore, .rgignore,
+/// .git/info/exclude, that of HOME).
 std::vector<std::string> ripgrep_walk_options();
 
 }  // namespace atl::guest

@@ -100,6 +100,14 @@ export class Conversation {
         // A token is told nothing of the conversation.
         return info === null ? this : this.#told(info);
     }
+    /** Answers to the agent's events permission_request. */
+    get permissions() {
+        return {
+            answer: (permissionId, optionId, { signal, timeoutMs } = {}) => this.#transport.json('POST', `${this.#path}/permissions/${encodeURIComponent(permissionId)}`, {
+                about: conversationSubject(this.id), json: optionId === null ? { outcome: 'cancelled' } : { optionId }, signal, timeoutMs,
+            }),
+        };
+    }
     async decideEgress(requestId, decision, { signal, timeoutMs } = {}) {
         await this.#transport.json('POST', `${this.#path}/egress/${encodeURIComponent(requestId)}`, { json: { decision }, signal, timeoutMs });
     }

@@ -26,6 +26,13 @@ export interface EgressTarget {
     omitted?: number;
 }
 
+/** A choice of a permission (docs/agents.md). */
+export interface PermissionOption {
+    optionId: string;
+    name: string;
+    kind: 'allow_once' | 'allow_always' | 'reject_once' | 'reject_always';
+}
+
 interface EventOf<Type extends string, Data> {
     seq: number;
     type: Type;
@@ -41,6 +48,9 @@ export type AtollEvent =
     | EventOf<'thinking_delta', { delta: string }>
     | EventOf<'tool_use', { id: string; name: string; input: Record<string, unknown> }>
     | EventOf<'tool_result', { toolUseId: string; content: unknown; isError: boolean }>
+    | EventOf<'permission_request', { id: string; toolUseId: string; options: PermissionOption[] }>
+    | EventOf<'permission_resolved', { id: string; outcome: 'allowed' | 'denied' | 'cancelled'; reason: 'answered' | 'policy' | 'timeout' | 'unattended' | 'turn_ended'; optionId?: string }>
+    | EventOf<'plan', { entries: unknown[] }>
     | EventOf<'message', Record<string, unknown>>
     | EventOf<'turn_complete', { result: string; exitCode?: number }>
     | EventOf<'error', { code: string; message: string }>

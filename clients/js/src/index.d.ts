@@ -319,6 +319,8 @@ export interface Conversation {
      */
     previewUrl(port?: number, options?: Cancellable): Promise<string | null>;
     interrupt(options?: Cancellable): Promise<this>;
+    /** `answer` has an option of a `permission_request` of the open turn; null cancels it. */
+    readonly permissions: { answer(permissionId: string, optionId: string | null, options?: Cancellable): Promise<null> };
     pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
     resume(options?: Cancellable): Promise<this>;
     /**

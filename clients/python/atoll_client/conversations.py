@@ -35,10 +35,23 @@ def turn_stream(
     return EventStream(core, follow_events(core, follower, request, OneTurn()), follower)
 
 
+class AsyncPermissions:
+    """Answers to the events `permission_request` of the open turn."""
+
+    def __init__(self, core: Core, conversation_id: str) -> None:
+        self._core = core
+        self._id = conversation_id
+
+    async def answer(self, permission_id: str, option_id: Optional[str] = None, timeout: Optional[float] = None) -> None:
+        """With one of the options, or with none: cancelled. AtollError `not_found` where it was decided already."""
+        body = {"outcome": "cancelled"} if option_id is None else {"optionId": option_id}
+        await self._core.call("POST", route(self._id, "permissions", segment(permission_id)), json=body, timeout=timeout)
+
+
 class AsyncConversation(AsyncOwned):
     """One conversation. `info` is what the server said last; `await refresh()` asks again. `async with` deletes it at the end.
 
-    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream` and `interrupt`.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.
     """
 
@@ -49,6 +62,10 @@ class AsyncConversation(AsyncOwned):
 
     def __repr__(self) -> str:
         return f"<conversation {self.id}: {self.info.get('status', 'not asked for')}>"
+
+    @property
+    def permissions(self) -> AsyncPermissions:
+        return AsyncPermissions(self._core, self.id)
 
     async def refresh(self, timeout: Optional[float] = None) -> ConversationInfo:
         self.info = await self._core.call("GET", route(self.id), timeout=timeout)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from .async_client import make_core
 from .blocking import BlockingNetwork, run
-from .conversations import AsyncConversation, AsyncConversations
+from .conversations import AsyncConversation, AsyncConversations, AsyncPermissions
 from .core import OnRetry
 from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .models import Answer, Content, ConversationInfo, Event, NetworkSettings, Token, Turn
@@ -19,10 +19,21 @@ from .sync_sandbox import Owned, Sandbox, Sandboxes, Tools
 from .sync_stream import SyncEventStream, SyncStream
 
 
+class Permissions:
+    """Answers to the events `permission_request` of the open turn."""
+
+    def __init__(self, inner: AsyncPermissions) -> None:
+        self._inner = inner
+
+    def answer(self, permission_id: str, option_id: Optional[str] = None, timeout: Optional[float] = None) -> None:
+        """With one of the options, or with none: cancelled. AtollError `not_found` where it was decided already."""
+        run(self._inner.answer(permission_id, option_id, timeout=timeout))
+
+
 class Conversation(Owned):
     """One conversation. `info` is what the server said last; `refresh()` asks again. `with` deletes it at the end.
 
-    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream` and `interrupt`.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.
     """
 
@@ -35,6 +46,10 @@ class Conversation(Owned):
     @property
     def info(self) -> ConversationInfo:
         return self._inner.info
+
+    @property
+    def permissions(self) -> Permissions:
+        return Permissions(self._inner.permissions)
 
     def refresh(self, timeout: Optional[float] = None) -> ConversationInfo:
         return run(self._inner.refresh(timeout=timeout))

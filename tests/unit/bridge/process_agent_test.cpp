@@ -148,6 +148,16 @@ TEST_CASE("an agent that dies in a turn ends it with an error, without done, and
     CHECK(later.data("error").at("code") == "agent_crashed");
 }
 
+TEST_CASE("an agent whose last event is an error has told why it ends, and its turn has no other one") {
+    const GuestProcess guest;
+    Client control = guest.start_command(
+        agent(R"(echo '{"ev":"error","data":{"code":"agent_failed","message":"m"}}'; exit 3)"));
+    const Transcript turn = guest.run("x");
+    REQUIRE(turn.events.size() == 1);
+    CHECK(turn.data("error").at("code") == "agent_failed");
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 3"})");
+}
+
 TEST_CASE("an agent that dies between turns is reported") {
     const GuestProcess guest;
     Client control = guest.start_command(agent("echo '{\"ev\":\"done\"}'; kill -9 $$"));

@@ -207,6 +207,7 @@ TEST_CASE("list_directory shows directories first, then names, with sizes and ti
     guest.workspace.write("z/inner", "");
     guest.workspace.write("node_modules/m", "");
     guest.workspace.write("x.log", "");
+    guest.workspace.write(".atoll/agents/a/state", "");
     std::filesystem::create_directory_symlink("z", guest.workspace.path("link"));
     std::filesystem::create_directory_symlink("/etc", guest.workspace.path("outside"));
     const auto list = guest.run("list_directory", {{"path", "."}, {"ignore", {"node_modules", "*.log"}}});

@@ -46,6 +46,7 @@ TEST_CASE("search_file_content finds lines in the order of paths and respects .g
     guest.workspace.write("a/z.ts", "foo 1\n");
     guest.workspace.write(".hidden", "foo 3\n");
     guest.workspace.write(".git/config", "foo 4\n");
+    guest.workspace.write(".atoll/agents/a/state", "foo 6\n");
     guest.workspace.write("ignored.ts", "foo 5\n");
     guest.workspace.write(".gitignore", "ignored.ts\n");
     const auto found = guest.run("search_file_content", {{"pattern", "fo+ \\d$"}});

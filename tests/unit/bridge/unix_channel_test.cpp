@@ -426,7 +426,7 @@ TEST_CASE("start tells the guest the agent and waits for its reply") {
         CHECK(peer.at_end());
     }
     SECTION("never ready") {
-        bench.timers.advance(base::k_start_deadline - base::Millis{1});
+        bench.timers.advance(base::k_agent_start_deadline - base::Millis{1});
         CHECK_FALSE(ready.has_value());
         bench.timers.advance(base::Millis{1});
         REQUIRE(ready.has_value());

@@ -28,7 +28,7 @@ TEST_CASE("the document tells every route of the table") {
             CHECK(operation["responses"].size() > 3);
         }
     }
-    CHECK(operations == 64);
+    CHECK(operations == 66);
     for (const auto& [name, schema] : server.checker().document()["components"]["schemas"].items())
         CHECK_FALSE(schema.empty());
 }
@@ -174,6 +174,8 @@ TEST_CASE("a message starts a turn; a second one has to wait; its key makes a re
     CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", {{"Idempotency-Key", ""}}).status ==
           400);
     CHECK(server.call("POST", path + "/interrupt").status == 200);
+    CHECK(server.code("POST", path + "/permissions/p1", R"({"optionId":"y"})") == "not_found");
+    CHECK(server.code("POST", path + "/permissions/p1", "{}") == "invalid_field");
     server.agent_ends_turn();
     CHECK(server.eventually(
         [&] { return server.world.store.events.rbegin()->second->type == EventType::done; }));

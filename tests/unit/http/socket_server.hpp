@@ -127,9 +127,10 @@ class SocketRoutes {
     std::vector<std::string> contents;
     std::vector<std::string> keys;
     std::size_t interrupts = 0;
-    std::optional<base::Error> refusal;  // of messages and interrupts
-    std::optional<int> frames_left;      // that are admitted; nothing: all
-    std::size_t frame_nodes = 0;         // that frames were charged for
+    std::vector<std::string> permissions;  // answers, as ID=OPTION
+    std::optional<base::Error> refusal;    // of messages and interrupts
+    std::optional<int> frames_left;        // that are admitted; nothing: all
+    std::size_t frame_nodes = 0;           // that frames were charged for
     bool hold_replies = false;
     http::WebSocketActions::Reply held;
     conversation::TurnTicket ticket{7, 41, false};  // of what is accepted
@@ -159,6 +160,11 @@ class SocketRoutes {
                 self.held = std::move(reply);
             else
                 reply(self.answer());
+        };
+        actions.permission = [&self](std::string permission_id, std::string option_id,
+                                     const http::WebSocketActions::Reply& reply) {
+            self.permissions.push_back(std::move(permission_id) + "=" + std::move(option_id));
+            reply(self.answer());
         };
         actions.admit_frame = [&self](std::size_t nodes) -> base::Result<void> {
             self.frame_nodes += nodes;

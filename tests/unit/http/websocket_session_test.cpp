@@ -50,6 +50,27 @@ TEST_CASE("A long replay comes in pieces that leave the loop to others") {
     CHECK(server.on_loop([&] { return server.script.most_pulled; }) <= base::k_replay_batch_bytes + 11'000);
 }
 
+TEST_CASE("Answers to permissions arrive, with an option or cancelled") {
+    SocketServer server;
+    auto client = server.open();
+    client.send_text(R"({"type":"permission","permissionId":"p1","optionId":"yes","id":"a"})");
+    const auto accepted = nlohmann::json::parse(client.next_text());
+    CHECK(accepted["type"] == "accepted");
+    CHECK(accepted["id"] == "a");
+    client.send_text(R"({"type":"permission","permissionId":"p2","outcome":"cancelled","id":"b"})");
+    CHECK(nlohmann::json::parse(client.next_text())["type"] == "accepted");
+    for (const char* wrong :
+         {R"({"type":"permission","permissionId":"p1"})", R"({"type":"permission","optionId":"yes"})",
+          R"({"type":"permission","permissionId":"p1","optionId":""})",
+          R"({"type":"permission","permissionId":"p1","outcome":"allowed"})",
+          R"({"type":"permission","permissionId":"p1","optionId":"yes","outcome":"cancelled"})"}) {
+        INFO(wrong);
+        client.send_text(wrong);
+        CHECK(nlohmann::json::parse(client.next_text())["code"] == "invalid_field");
+    }
+    server.on_loop([&] { CHECK(server.permissions == std::vector<std::string>{"p1=yes", "p2="}); });
+}
+
 TEST_CASE("Messages and interrupts of the client arrive, in order") {
     SocketServer server;
     auto client = server.open();

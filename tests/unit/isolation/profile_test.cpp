@@ -209,6 +209,16 @@ TEST_CASE("without an agent folder /agent is an empty one, in the root that is r
     CHECK_FALSE(holds(arguments, {"/agent", "--ro-bind", "/s/agent"}));
 }
 
+TEST_CASE("the program of agents' adapters is shown beside the guest, read-only, where it is given") {
+    auto sources = k_sources;
+    const Arguments shown = {"--ro-bind", "/s/program", "/atoll/agent"};
+    CHECK_FALSE(holds(isolation::profile_arguments(merged_usr_host(), {}, sources), {"/atoll/agent"}));
+    sources.agent_program = "/s/program";
+    const auto arguments = isolation::profile_arguments(merged_usr_host(), {}, sources);
+    CHECK(position(arguments, {"/s/guest", "/atoll/guest"}) < position(arguments, shown));
+    CHECK(position(arguments, shown) < position(arguments, {"--remount-ro", "/", "--chdir"}));
+}
+
 TEST_CASE("without a workspace there is an empty folder in its place, in the root that is read-only") {
     auto sources = k_sources;
     sources.workspace.clear();

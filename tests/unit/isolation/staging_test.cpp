@@ -66,7 +66,11 @@ isolation::StagingSources sources_in(const fs::path& folder) {
     fs::create_directories(folder / "etc");
     test::write_text(folder / "etc/hostname", "sandbox\n", 0644);
     test::write_text(folder / "guest", "guest\n", 0755);
-    return {folder / "guest", folder / "etc", {folder / "data", "/usr", "/proc", "/dev/null"}};
+    test::write_text(folder / "program", "program\n", 0755);
+    isolation::StagingSources sources{
+        folder / "guest", folder / "etc", {folder / "data", "/usr", "/proc", "/dev/null"}};
+    sources.agent_program = folder / "program";
+    return sources;
 }
 
 bool mount_views(const isolation::HostViews& views) {
@@ -77,14 +81,16 @@ bool mount_views(const isolation::HostViews& views) {
     });
 }
 
-/// In the staging namespace: whether the guest and the generated /etc are where a launch expects them.
+/// In the staging namespace: whether the guest, the program of agents' adapters and the generated /etc are
+/// where a launch expects them.
 bool has_own_files(const isolation::Staging& made) {
     const bool is_viewed = !made.views.mounts.empty();
     const fs::path dir = made.dir;
     const fs::path guest = is_viewed ? fs::path(made.views.guest) : dir / "guest";
+    const fs::path program = is_viewed ? guest.parent_path() / "program" : dir / "agent-program";
     const fs::path etc = is_viewed ? fs::path(made.views.etc) : dir / "etc";
     return mount_views(made.views) && test::read_text(guest) == "guest\n" &&
-           test::read_text(etc / "hostname") == "sandbox\n";
+           test::read_text(program) == "program\n" && test::read_text(etc / "hostname") == "sandbox\n";
 }
 
 }  // namespace

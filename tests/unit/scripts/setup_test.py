@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """scripts/setup: the package of the console's terminal, the engines of code mode, apt's entry for backports, what root leaves."""
 
+import json
 import os
 import shlex
 import shutil
@@ -195,6 +196,42 @@ class Executors(Tree):
         done = self.executors_setup(*AS_USER)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.executors / "runner/session.mjs").read_text(), "changed")
+
+
+class Agents(Tree):
+    """scripts/setup --agents: packages of the named ones, and a file of all recipes."""
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(ROOT / "scripts/agents", self.tree / "scripts/agents")
+        for name in ["jq", "mv", "rmdir", "chmod"]:
+            if not (self.bin / name).exists():
+                (self.bin / name).symlink_to(shutil.which(name))
+        self.stand_in("npm", Executors.NPM)
+        self.agents = self.tree / "build/agents"
+        self.put_in("into=/usr/local/lib/atoll/agents", f"into={shlex.quote(str(self.agents))}")
+
+    def agents_setup(self, names):
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "BROKEN": str(self.broken)}
+        return subprocess.run([str(self.tree / "scripts/setup"), "--agents", names], env=environment, capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def test_the_named_ones_are_installed_and_all_are_listed(self):
+        for _ in range(2):
+            done = self.agents_setup("claude,codex")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.calls.read_text().count("--loglevel=error"), 2)
+        self.assertTrue((self.agents / "claude/node_modules").is_dir())
+        self.assertFalse((self.agents / "gemini").exists())
+        listed = json.loads((self.agents / "agents.json").read_text())["agents"]
+        self.assertEqual([agent["name"] for agent in listed], ["claude", "codex", "copilot", "gemini", "opencode"])
+        self.assertEqual(listed[3]["dir"], str(self.agents / "gemini"))
+        self.assertEqual(listed[3]["setup"], "scripts/setup --agents gemini")
+
+    def test_an_unknown_one_is_refused_with_those_there_are(self):
+        done = self.agents_setup("claude,nobody")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no agent nobody; there are: claude codex copilot gemini opencode", done.stderr)
 
 
 class Told(Tree):

@@ -1,0 +1,310 @@
+#include "bridge/adapters/acp.hpp"
+
+#include <utility>
+
+#include "core/plain/operation_limits.hpp"
+
+namespace atl::adapter {
+namespace {
+
+constexpr int k_protocol_version = 1;
+constexpr int k_method_not_found = -32601;
+constexpr int k_authentication_required = -32000;
+constexpr std::size_t k_max_acp_session_bytes = 1024;
+
+std::int64_t number_of(const Json& object, const char* name) {
+    const Json* const found = member(object, name);
+    return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+bool has_content(const Json& value) {
+    return !value.is_null() && !(value.is_structured() && value.empty());
+}
+
+/// The texts of the contents of a tool's update, joined; null where one of them is no text.
+Json content_texts_of(const Json& contents) {
+    std::string text;
+    for (const Json& item : contents) {
+        const Json* const content = object_of(item, "content");
+        if (text_of(item, "type") != "content" || content == nullptr || text_of(*content, "type") != "text")
+            return nullptr;
+        text.append(text.empty() ? "" : "\n").append(text_of(*content, "text"));
+    }
+    return text;
+}
+
+std::string describe_error(const Json& error) {
+    std::string text(text_of(error, "message"));
+    if (text.empty())
+        text = "error " + std::to_string(number_of(error, "code"));
+    if (const Json* const data = member(error, "data"); data != nullptr && !data->is_null())
+        text += ": " + (data->is_string() ? data->get<std::string>() : to_text(*data));
+    return text;
+}
+
+std::vector<PermissionOption> options_of(const Json& params) {
+    std::vector<PermissionOption> options;
+    const Json* const list = array_of(params, "options");
+    if (list == nullptr)
+        return options;
+    for (const Json& item : *list) {
+        const std::string_view id = text_of(item, "optionId");
+        const std::string_view kind = permission_kind(text_of(item, "kind"));
+        if (id.empty() || id.size() > k_max_id_bytes || kind.empty() ||
+            options.size() == base::k_max_permission_options)
+            continue;
+        options.push_back(
+            {std::string(id), std::string(head_of(text_of(item, "name"), k_max_name_bytes)), kind});
+    }
+    return options;
+}
+
+}  // namespace
+
+void AcpProtocol::request(Step step, const char* method, Json params) {
+    step_ = step;
+    send({{"jsonrpc", "2.0"}, {"id", ++step_id_}, {"method", method}, {"params", std::move(params)}});
+}
+
+void AcpProtocol::start() {
+    request(Step::initialize, "initialize",
+            {{"protocolVersion", k_protocol_version},
+             {"clientCapabilities",
+              {{"fs", {{"readTextFile", false}, {"writeTextFile", false}}}, {"terminal", false}}},
+             {"clientInfo", {{"name", "atoll"}, {"version", "1"}}}});
+}
+
+void AcpProtocol::on_object(const Json& object, std::string_view) {
+    const std::string_view method = text_of(object, "method");
+    if (method.empty())
+        return on_reply(object);
+    if (member(object, "id") != nullptr)
+        return on_request(object, method);
+    if (method != "session/update")
+        return;
+    if (const Json* const params = object_of(object, "params"))
+        if (const Json* const update = object_of(*params, "update"))
+            on_update(*update);
+}
+
+void AcpProtocol::on_reply(const Json& object) {
+    const Json* const id = member(object, "id");
+    if (step_ == Step::none || id == nullptr || *id != Json(step_id_))
+        return;
+    const Step step = std::exchange(step_, Step::none);
+    if (const Json* const error = object_of(object, "error"))
+        return on_failed_step(step, *error);
+    const Json* const result = object_of(object, "result");
+    on_result(step, result != nullptr ? *result : Json::object());
+}
+
+void AcpProtocol::on_failed_step(Step step, const Json& error) {
+    const std::string why = describe_error(error);
+    switch (step) {
+        case Step::resume:
+            log("the agent does not resume its session, a new one begins: " + why);
+            return create_session();
+        case Step::prompt:
+            end_turn();
+            return events_.fail("agent_error", why);
+        case Step::initialize:
+            wishes_.failure = "refused to initialize: " + why;
+            return;
+        case Step::create:
+            wishes_.failure = number_of(error, "code") == k_authentication_required
+                                  ? "wants to be authenticated: its recipe gives it no key (" + why + ")"
+                                  : "begins no session: " + why;
+            return;
+        case Step::set_mode:
+            wishes_.failure = "does not take the mode " + settings_.mode + ": " + why;
+            return;
+        case Step::none:
+            return;
+    }
+}
+
+void AcpProtocol::on_result(Step step, const Json& result) {
+    switch (step) {
+        case Step::initialize:
+            return on_initialized(result);
+        case Step::resume:
+            session_ = settings_.session;
+            memory_of_session_ = Memory::kept;
+            return choose_mode();
+        case Step::create:
+            session_ = text_of(result, "sessionId");
+            if (session_.empty() || session_.size() > k_max_acp_session_bytes) {
+                wishes_.failure = "begins a session without an id";
+                return;
+            }
+            wishes_.session = session_;
+            return choose_mode();
+        case Step::set_mode:
+            return become_ready(memory_of_session_);
+        case Step::prompt: {
+            const std::string_view reason = text_of(result, "stopReason");
+            end_turn();
+            return events_.complete(reason == "cancelled" ? "interrupted"
+                                    : reason.empty()      ? "end_turn"
+                                                          : reason);
+        }
+        case Step::none:
+            return;
+    }
+}
+
+void AcpProtocol::on_initialized(const Json& result) {
+    const std::int64_t version = number_of(result, "protocolVersion");
+    if (version != k_protocol_version) {
+        wishes_.failure = "speaks version " + std::to_string(version) +
+                          " of ACP, and this server version 1: install another release of it";
+        return;
+    }
+    const Json* const capabilities = object_of(result, "agentCapabilities");
+    const Json* const of_sessions =
+        capabilities != nullptr ? object_of(*capabilities, "sessionCapabilities") : nullptr;
+    const bool can_resume = of_sessions != nullptr && object_of(*of_sessions, "resume") != nullptr;
+    const bool can_load = capabilities != nullptr && flag_of(*capabilities, "loadSession");
+    if (settings_.session.empty() || (!can_resume && !can_load))
+        return create_session();
+    // The updates of a load come outside of a turn and are dropped.
+    request(Step::resume, can_resume ? "session/resume" : "session/load",
+            {{"sessionId", settings_.session}, {"cwd", settings_.directory}, {"mcpServers", Json::array()}});
+}
+
+void AcpProtocol::create_session() {
+    request(Step::create, "session/new", {{"cwd", settings_.directory}, {"mcpServers", Json::array()}});
+}
+
+/// `NAME=VALUE` is an option of the session, anything else one of its modes.
+void AcpProtocol::choose_mode() {
+    const std::string& mode = settings_.mode;
+    if (mode.empty())
+        return become_ready(memory_of_session_);
+    const std::size_t equals = mode.find('=');
+    if (equals == std::string::npos)
+        return request(Step::set_mode, "session/set_mode", {{"sessionId", session_}, {"modeId", mode}});
+    request(
+        Step::set_mode, "session/set_config_option",
+        {{"sessionId", session_}, {"configId", mode.substr(0, equals)}, {"value", mode.substr(equals + 1)}});
+}
+
+void AcpProtocol::prompt(const std::string& text) {
+    tools_.clear();
+    request(Step::prompt, "session/prompt",
+            {{"sessionId", session_}, {"prompt", Json::array({{{"type", "text"}, {"text", text}}})}});
+}
+
+void AcpProtocol::interrupt() {
+    send({{"jsonrpc", "2.0"}, {"method", "session/cancel"}, {"params", {{"sessionId", session_}}}});
+}
+
+/// Tools that were announced and never begun are told, too.
+void AcpProtocol::end_turn() {
+    cancel_permissions();
+    for (const auto& [id, tool] : std::exchange(tools_, {}))
+        tell_tool(id, tool);
+}
+
+void AcpProtocol::on_request(const Json& object, std::string_view method) {
+    if (method == "session/request_permission")
+        return on_permission(object);
+    send({{"jsonrpc", "2.0"},
+          {"id", object["id"]},
+          {"error", {{"code", k_method_not_found}, {"message", "this client has no such method"}}}});
+}
+
+void AcpProtocol::on_permission(const Json& object) {
+    const Json* const params = object_of(object, "params");
+    const Json* const call = params != nullptr ? object_of(*params, "toolCall") : nullptr;
+    if (call == nullptr)
+        return answer(object["id"], nullptr);
+    on_tool(*call);
+    // An agent may ask before it has announced the tool, or while its input is still empty.
+    const std::string id(head_of(text_of(*call, "toolCallId"), k_max_id_bytes));
+    if (const auto found = tools_.extract(id))
+        tell_tool(id, found.mapped());
+    ask(id, options_of(*params), object["id"]);
+}
+
+void AcpProtocol::answer(const Json& request, const std::string* option_id) {
+    const Json outcome = option_id == nullptr ? Json{{"outcome", "cancelled"}}
+                                              : Json{{"outcome", "selected"}, {"optionId", *option_id}};
+    send({{"jsonrpc", "2.0"}, {"id", request}, {"result", {{"outcome", outcome}}}});
+}
+
+void AcpProtocol::on_update(const Json& update) {
+    if (!events_.is_open())
+        return;
+    const std::string_view kind = text_of(update, "sessionUpdate");
+    if (kind == "agent_message_chunk" || kind == "agent_thought_chunk")
+        return on_chunk(update, kind);
+    if (kind == "tool_call" || kind == "tool_call_update")
+        return on_tool(update);
+    if (kind == "plan") {
+        const Json* const entries = array_of(update, "entries");
+        return events_.plan(entries != nullptr ? *entries : Json::array());
+    }
+    // The user's own words are in the log already.
+    if (kind != "user_message_chunk")
+        events_.message(to_text(update));
+}
+
+void AcpProtocol::on_chunk(const Json& update, std::string_view kind) {
+    const Json* const content = object_of(update, "content");
+    if (content == nullptr || text_of(*content, "type") != "text")
+        return events_.message(to_text(update));
+    const std::string_view text = text_of(*content, "text");
+    kind == "agent_thought_chunk" ? events_.thinking(text) : events_.text(text);
+}
+
+/// A `tool_call`, a `tool_call_update`, or the tool of a permission: all have the same members.
+void AcpProtocol::on_tool(const Json& update) {
+    const std::string_view name = text_of(update, "toolCallId");
+    if (!events_.is_open() || name.empty() || name.size() > k_max_id_bytes)
+        return;
+    const std::string id(name);
+    const std::string_view status = text_of(update, "status");
+    if (!events_.has_tool(id)) {
+        if (!tools_.contains(id) && tools_.size() == k_max_open_tools)
+            return;
+        Tool& tool = tools_[id];
+        if (const std::string_view title = text_of(update, "title"); !title.empty())
+            tool.title = head_of(title, k_max_name_bytes);
+        if (const std::string_view kind = text_of(update, "kind"); !kind.empty())
+            tool.kind = head_of(kind, k_max_name_bytes);
+        if (const Json* const input = member(update, "rawInput"); input != nullptr && has_content(*input))
+            tool.input = *input;
+        // Its input may come later, until it begins.
+        const bool has_begun = status == "in_progress" || status == "completed" || status == "failed";
+        if (!has_begun && tool.input.is_null())
+            return;
+        const auto told = tools_.extract(id);
+        tell_tool(id, told.mapped());
+    }
+    if (status == "completed" || status == "failed")
+        tell_result(id, update, status);
+}
+
+void AcpProtocol::tell_tool(const std::string& id, const Tool& tool) {
+    Json more = Json::object();
+    if (!tool.title.empty())
+        more["title"] = tool.title;
+    events_.tool_use(id, tool.kind.empty() ? "other" : tool.kind, tool.input, more);
+}
+
+void AcpProtocol::tell_result(const std::string& id, const Json& update, std::string_view status) {
+    const Json* const output = member(update, "rawOutput");
+    const Json* const contents = array_of(update, "content");
+    const Json texts = contents != nullptr ? content_texts_of(*contents) : Json("");
+    Json content = output != nullptr && !output->is_null() ? *output : texts;
+    Json more = Json::object();
+    if (texts.is_null()) {
+        // Diffs and the like, as the agent tells them.
+        (content.is_null() ? content : more["details"]) = *contents;
+    }
+    events_.tool_result(id, content,
+                        status == "failed" ? TurnEvents::Outcome::failed : TurnEvents::Outcome::good, more);
+}
+
+}  // namespace atl::adapter

@@ -1,0 +1,59 @@
+// The Agent Client Protocol, version 1: JSON-RPC 2.0 in lines (https://agentclientprotocol.com). The adapter
+// is its client, without files and terminals of its own: the agent is inside the sandbox already.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "bridge/adapters/agent_protocol.hpp"
+
+namespace atl::adapter {
+
+class AcpProtocol final : public AgentProtocol {
+  public:
+    using AgentProtocol::AgentProtocol;
+
+    void start() override;
+
+  private:
+    enum class Step : std::uint8_t { initialize, resume, create, set_mode, prompt, none };
+
+    /// A tool of the open turn, as far as it is known.
+    struct Tool {
+        std::string title;
+        std::string kind;
+        Json input;
+    };
+
+    void on_object(const Json& object, std::string_view line) override;
+    void prompt(const std::string& text) override;
+    void interrupt() override;
+    void answer(const Json& request, const std::string* option_id) override;
+
+    void request(Step step, const char* method, Json params);
+    void on_reply(const Json& object);
+    void on_failed_step(Step step, const Json& error);
+    void on_result(Step step, const Json& result);
+    void on_initialized(const Json& result);
+    void create_session();
+    void choose_mode();
+    void end_turn();
+
+    void on_request(const Json& object, std::string_view method);
+    void on_permission(const Json& object);
+    void on_update(const Json& update);
+    void on_chunk(const Json& update, std::string_view kind);
+    void on_tool(const Json& update);
+    void tell_tool(const std::string& id, const Tool& tool);
+    void tell_result(const std::string& id, const Json& update, std::string_view status);
+
+    Step step_ = Step::none;  // asked and not answered
+    std::uint64_t step_id_ = 0;
+    std::string session_;
+    Memory memory_of_session_ = Memory::none;
+    std::map<std::string, Tool> tools_;  // announced and not told yet
+};
+
+}  // namespace atl::adapter

@@ -1,0 +1,104 @@
+#include "bridge/adapters/agent_protocol.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/plain/guest_limits.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "core/plain/utf8.hpp"
+
+namespace atl::adapter {
+namespace {
+
+// A turn logs no more lines that are none.
+constexpr std::size_t k_max_complaints = 10;
+
+}  // namespace
+
+void AgentProtocol::send(const Json& object) {
+    wishes_.to_agent.append(to_text(object)).push_back('\n');
+}
+
+void AgentProtocol::log(std::string_view text) {
+    wishes_.log.append(text).push_back('\n');
+}
+
+void AgentProtocol::agent_line(std::string_view line) {
+    if (line.empty() || line == "\r")
+        return;
+    if (const std::optional<Json> object = parse_line(line)) {
+        on_object(*object, line);
+        if (waiting_ && !events_.is_open())
+            command(*std::exchange(waiting_, std::nullopt));
+        return;
+    }
+    if (complaints_++ < k_max_complaints)
+        log("the agent wrote a line that is no JSON object: " +
+            base::excerpt(line, base::k_quoted_line_bytes));
+}
+
+void AgentProtocol::agent_long_line(std::string_view head) {
+    const std::string text =
+        "the agent wrote a line beyond " + std::to_string(base::k_max_event_line_bytes) +
+        " bytes, which was dropped; the line: " + base::excerpt(head, base::k_quoted_line_bytes);
+    log(text);
+    events_.error("line_too_long", text);
+}
+
+void AgentProtocol::command(const HostCommand& command) {
+    switch (command.kind) {
+        case HostCommand::Kind::query:
+            if (events_.is_open()) {
+                waiting_ = command;
+                return;
+            }
+            events_.begin(command.turn);
+            complaints_ = 0;
+            return prompt(std::exchange(past_, {}) + command.prompt);
+        case HostCommand::Kind::interrupt:
+            if (!events_.is_open() || command.turn != events_.turn() || events_.is_interrupted())
+                return;
+            events_.mark_interrupted();
+            cancel_permissions();
+            return interrupt();
+        case HostCommand::Kind::permission: {
+            auto found = permissions_.extract(command.permission);
+            if (found.empty())
+                return;
+            const std::vector<PermissionOption>& options = found.mapped().options;
+            const bool is_known = command.option_id && std::any_of(options.begin(), options.end(),
+                                                                   [&](const PermissionOption& option) {
+                                                                       return option.id == *command.option_id;
+                                                                   });
+            return answer(found.mapped().request, is_known ? &*command.option_id : nullptr);
+        }
+        case HostCommand::Kind::resume:
+            if (memory_ == Memory::none)
+                past_ = command.past;
+            return;
+        case HostCommand::Kind::shutdown:
+        case HostCommand::Kind::unknown:
+            return;
+    }
+}
+
+void AgentProtocol::become_ready(Memory memory) {
+    memory_ = memory;
+    if (!std::exchange(ready_, true))
+        wishes_.to_host += "{\"ev\":\"ready\",\"data\":{}}\n";
+}
+
+void AgentProtocol::ask(std::string_view tool_id, std::vector<PermissionOption> options, Json request) {
+    if (!events_.is_open() || events_.is_interrupted() || options.empty() ||
+        permissions_.size() == base::k_max_open_permissions)
+        return answer(request, nullptr);
+    const std::string id = events_.permission_request(tool_id, options);
+    permissions_.emplace(id, Permission{std::move(options), std::move(request)});
+}
+
+void AgentProtocol::cancel_permissions() {
+    for (const auto& [id, permission] : std::exchange(permissions_, {}))
+        answer(permission.request, nullptr);
+}
+
+}  // namespace atl::adapter

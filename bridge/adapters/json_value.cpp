@@ -1,0 +1,60 @@
+#include "bridge/adapters/json_value.hpp"
+
+#include <algorithm>
+
+#include "bridge/json_scan.hpp"
+#include "core/plain/guest_limits.hpp"
+
+namespace atl::adapter {
+
+std::optional<Json> parse_line(std::string_view line) {
+    // A NUL would end the text for the scan, and not for the document.
+    if (line.find('\0') != std::string_view::npos)
+        return std::nullopt;
+    bridge::ObjectVisitor any;
+    if (bridge::scan_object(line, base::k_max_event_depth, any) != bridge::Scan::complete)
+        return std::nullopt;
+    return Json::parse(line, nullptr, false);
+}
+
+const Json* member(const Json& object, const char* name) {
+    if (!object.is_object())
+        return nullptr;
+    const auto found = object.find(name);
+    return found == object.end() ? nullptr : &*found;
+}
+
+const Json* object_of(const Json& object, const char* name) {
+    const Json* const found = member(object, name);
+    return found != nullptr && found->is_object() ? found : nullptr;
+}
+
+const Json* array_of(const Json& object, const char* name) {
+    const Json* const found = member(object, name);
+    return found != nullptr && found->is_array() ? found : nullptr;
+}
+
+std::string_view text_of(const Json& object, const char* name) {
+    const Json* const found = member(object, name);
+    if (found == nullptr || !found->is_string())
+        return {};
+    return *found->get_ptr<const std::string*>();
+}
+
+bool flag_of(const Json& object, const char* name) {
+    const Json* const found = member(object, name);
+    return found != nullptr && found->is_boolean() && *found->get_ptr<const bool*>();
+}
+
+std::string to_text(const Json& value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string_view head_of(std::string_view text, std::size_t limit_bytes) {
+    std::size_t size = std::min(text.size(), limit_bytes);
+    while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80)
+        --size;
+    return text.substr(0, size);
+}
+
+}  // namespace atl::adapter

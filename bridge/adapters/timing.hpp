@@ -1,0 +1,36 @@
+// The times of an agent for `ASH_DEBUG_TIMING=1`: what a turn waited for, as lines of the sandbox's log. The
+// server's log has the spans of the same turns.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace atl::adapter {
+
+class Timing {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    /// The name of the agent is in each line.
+    Timing(std::string agent, bool is_on) : agent_(std::move(agent)), is_on_(is_on), since_(Clock::now()) {}
+
+    /// A turn begins: times count from here.
+    void begin(std::string_view turn);
+    /// Appends a line to `log`.
+    void tell(std::string& log, std::string_view what);
+    /// The events that go to the guest, as complete lines of an adapter.
+    void look_at(std::string& log, std::string_view lines);
+    /// The first line of the agent.
+    void agent_line(std::string& log);
+
+  private:
+    std::string agent_;
+    bool is_on_;
+    Clock::time_point since_;
+    std::string turn_;
+    bool had_line_ = false;
+    bool had_delta_ = false;
+};
+
+}  // namespace atl::adapter

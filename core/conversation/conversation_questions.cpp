@@ -1,0 +1,62 @@
+// The questions of a conversation to people: about hosts that its list does not have, and permissions of its
+// agent.
+#include <utility>
+
+#include "core/conversation/conversation.hpp"
+#include "core/conversation/event_json.hpp"
+#include "core/plain/operation_limits.hpp"
+
+namespace atl::conversation {
+
+bool Conversation::on_egress_question(const EgressQuestion& question) {
+    const std::string data = question_data(question);
+    if (erasing_ || !machine_.sandbox_up() || machine_.is_borrowed() || !is_attended() ||
+        !log_->has_room(data.size()))
+        return false;
+    log_in_turn(EventType::egress_request, data);
+    return true;
+}
+
+void Conversation::on_egress_decision(const std::string& id, std::string_view decision) {
+    if (!erasing_ && machine_.status() != Status::ended)
+        log_in_turn(EventType::egress_resolved, decision_data(id, decision));
+}
+
+void Conversation::allow_host(const std::string& rule, Reply<View> reply) {
+    PatchRequest change;
+    change.network = sandbox::NetworkSettings{sandbox_record_.network, sandbox_record_.egress};
+    change.network->egress.allow.push_back(rule);
+    patch(change, std::move(reply));
+}
+
+base::Result<View> Conversation::answer_permission(const std::string& permission_id,
+                                                   const std::string& option_id) {
+    if (auto answered = permissions_.answer(permission_id, option_id); !answered)
+        return answered.error();
+    touch();
+    return view();
+}
+
+/// A request of an interrupted turn is cancelled at once: the agent may have written it before it heard.
+void Conversation::permission_asked(std::string_view data, Logged logged) {
+    const sandbox::AgentSpec* const agent = context_.settings.find_agent(record_.agent);
+    const auto attended =
+        logged == Logged::yes && is_attended() ? Permissions::Attended::yes : Permissions::Attended::no;
+    permissions_.ask(parse_permission_request(data), agent != nullptr ? *agent : sandbox::AgentSpec{},
+                     attended);
+    if (machine_.interrupting())
+        permissions_.end_turn();
+}
+
+void Conversation::on_permission(const PermissionDecision& decision) {
+    turn_.append_admitted(EventType::permission_resolved, permission_data(decision));
+    sandbox::Channel* const guest = machine_.turn_running() ? channel() : nullptr;
+    // An agent that asks for more at once than it may waits for the end of its turn.
+    if (guest == nullptr || *permits_told_ == base::k_max_open_permissions)
+        return;
+    ++*permits_told_;
+    guest->permit(turn_name(turn_.record().turn), decision.id, decision.option_id,
+                  [told = permits_told_](const base::Result<void>&) { --*told; });
+}
+
+}  // namespace atl::conversation

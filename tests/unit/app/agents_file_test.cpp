@@ -1,0 +1,181 @@
+#include "app/agents_file.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bridge/adapters/recipe.hpp"
+#include "core/plain/inner_paths.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/result_printer.hpp"
+#include "tests/support/server_process.hpp"
+
+namespace agents_file_test {
+
+using atl::app::read_agents;
+using atl::sandbox::AgentSpec;
+using atl::test::TempDir;
+using Json = nlohmann::json;
+
+namespace {
+
+/// An agents file with one agent, whose program is in its folder.
+class AgentsFile {
+  public:
+    AgentsFile() {
+        std::filesystem::create_directories(folder_.path() / "bin");
+        std::ofstream(folder_.path() / "bin/agent") << "x";
+    }
+    Json recipe() const {
+        return {{"name", "mine"},
+                {"adapter", "acp"},
+                {"argv", {"/agent/bin/agent", "acp"}},
+                {"dir", folder_.path().string()}};
+    }
+    atl::base::Result<std::vector<AgentSpec>> read(const Json& agent) const {
+        const auto file = folder_.path() / "agents.json";
+        std::ofstream(file) << Json{{"agents", Json::array({agent})}}.dump();
+        return read_agents(file);
+    }
+    /// Likewise, with a member that is added or replaced.
+    atl::base::Result<std::vector<AgentSpec>> read(const char* name, const Json& value) const {
+        Json agent = recipe();
+        agent[name] = value;
+        return read(agent);
+    }
+
+  private:
+    TempDir folder_;
+};
+
+}  // namespace
+
+TEST_CASE("A recipe reaches the adapter as its one argument, and the server keeps what is its own") {
+    const AgentsFile file;
+    Json agent = file.recipe();
+    agent["env"] = {{"A", "1"}};
+    agent["files"] = {{"conf/a.toml", "x = 1\n"}};
+    agent["mode"] = "yolo";
+    agent["permissions"] = "deny";
+    agent["permissionTimeoutSeconds"] = 7;
+    agent["limits"] = {{"maxProcesses", 256}};
+    agent["setup"] = "make it";
+    const auto agents = file.read(agent);
+    REQUIRE(agents);
+    const AgentSpec& spec = agents->at(2);
+    REQUIRE(spec.argv.size() == 2);
+    CHECK(spec.argv[0] == atl::base::k_inner_agent);
+    const auto recipe = atl::adapter::parse_recipe(spec.argv[1]);
+    REQUIRE(recipe.has_value());
+    CHECK(recipe->adapter == atl::adapter::Adapter::acp);
+    CHECK(recipe->name == "mine");
+    CHECK(recipe->mode == "yolo");
+    CHECK(recipe->argv == std::vector<std::string>{"/agent/bin/agent", "acp"});
+    CHECK(recipe->env == std::vector<std::pair<std::string, std::string>>{{"A", "1"}});
+    CHECK(recipe->files == std::vector<std::pair<std::string, std::string>>{{"conf/a.toml", "x = 1\n"}});
+    CHECK(spec.adapter == "acp");
+    CHECK(spec.permissions == atl::sandbox::PermissionPolicy::deny);
+    CHECK(spec.permission_timeout == std::chrono::seconds{7});
+    CHECK(spec.limits.applied_to({}).max_processes == 256U);
+    CHECK(spec.setup == "make it");
+    CHECK(spec.missing.empty());
+    CHECK_FALSE(spec.needs_network);
+
+    const auto plain = file.read(file.recipe());
+    REQUIRE(plain);
+    CHECK(plain->at(2).permissions == atl::sandbox::PermissionPolicy::ask);
+    CHECK(plain->at(2).permission_timeout == std::chrono::seconds{300});
+}
+
+TEST_CASE(
+    "An agent of the server's own lines has nothing in between, unless its recipe has variables or files") {
+    const AgentsFile file;
+    const auto plain = file.read("adapter", "lines");
+    REQUIRE(plain);
+    CHECK(plain->at(2).argv == std::vector<std::string>{"/agent/bin/agent", "acp"});
+    Json agent = file.recipe();
+    agent.erase("adapter");
+    agent["env"] = {{"A", "1"}};
+    const auto with_env = file.read(agent);
+    REQUIRE(with_env);
+    CHECK(with_env->at(2).argv.at(0) == atl::base::k_inner_agent);
+}
+
+TEST_CASE("An agent that is not installed is there, and says what is missing") {
+    const AgentsFile file;
+    const auto program = file.read("argv", {"/agent/bin/other"});
+    REQUIRE(program);
+    CHECK(program->at(2).missing.find("its program /agent/bin/other is not there") == 0);
+    const auto in_path = file.read("argv", {"no-program-has-this-name"});
+    REQUIRE(in_path);
+    CHECK(in_path->at(2).missing == "its program no-program-has-this-name is not in PATH");
+    Json agent = file.recipe();
+    agent["dir"] = "/no/such/folder";
+    // Without a command that installs it, it is a slip of the operator.
+    CHECK(file.read(agent).error().detail().find("/no/such/folder is none") != std::string::npos);
+    agent["setup"] = "make it";
+    const auto folder = file.read(agent);
+    REQUIRE(folder);
+    CHECK(folder->at(2).missing == "its folder /no/such/folder is not there");
+}
+
+TEST_CASE("A recipe that is wrong stops the start, and its member is named") {
+    const AgentsFile file;
+    const std::vector<std::pair<const char*, Json>> wrong = {
+        {"adapter", "mcp"},
+        {"argv", Json::array()},
+        {"argv", {"a", 1}},
+        {"env", {{"LD_PRELOAD", "x"}}},
+        {"env", {{"A=B", "x"}}},
+        {"env", {{"A", 1}}},
+        {"files", {{"../a", "x"}}},
+        {"files", {{"/etc/a", "x"}}},
+        {"files", {{"a/./b", "x"}}},
+        {"files", {{"a", std::string(100'000, 'x')}}},
+        {"mode", 1},
+        {"permissions", "maybe"},
+        {"permissionTimeoutSeconds", 0},
+        {"limits", {{"maxProcesses", "many"}}},
+        {"surprise", 1},
+    };
+    for (const auto& [name, value] : wrong) {
+        INFO(name << " " << value.dump().substr(0, 40));
+        const auto agents = file.read(name, value);
+        REQUIRE_FALSE(agents);
+        CHECK(agents.error().detail().find(name) != std::string::npos);
+    }
+    Json lines = file.recipe();
+    lines["adapter"] = "lines";
+    lines["mode"] = "yolo";
+    CHECK_FALSE(file.read(lines));
+}
+
+TEST_CASE("The recipes that come with the server are taken, and are installed by a command") {
+    const AgentsFile file;
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(atl::test::source_path("scripts/agents"))) {
+        const std::string name = entry.path().stem().string();
+        if (entry.path().extension() != ".json" || name.find('.') != std::string::npos)
+            continue;
+        INFO(name);
+        ++count;
+        std::ifstream stream(entry.path());
+        Json agent = Json::parse(stream);
+        agent["dir"] = "/no/such/folder";
+        agent["setup"] = "scripts/setup --agents " + name;
+        const auto agents = file.read(agent);
+        REQUIRE(agents);
+        const AgentSpec& spec = agents->at(2);
+        CHECK(spec.name == name);
+        CHECK_FALSE(spec.missing.empty());
+        CHECK(spec.permissions == atl::sandbox::PermissionPolicy::ask);
+        CHECK(spec.limits.applied_to({}).max_processes >= 256U);
+        REQUIRE(spec.argv.size() == 2);
+        CHECK(atl::adapter::parse_recipe(spec.argv[1]).has_value());
+        CHECK(std::filesystem::exists(entry.path().parent_path() / (name + ".package-lock.json")));
+    }
+    CHECK(count == 5);
+}
+
+}  // namespace agents_file_test

@@ -1,0 +1,303 @@
+#include "bridge/adapters/acp.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "agent_protocol_lab.hpp"
+
+namespace atl::test::acp_test {
+namespace {
+
+using Json = nlohmann::json;
+using Lab = ProtocolLab<adapter::AcpProtocol>;
+
+const Json k_resumes = {{"sessionCapabilities", {{"resume", Json::object()}}}};
+
+Json reply(int id, Json result) {
+    return {{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(result)}};
+}
+
+Json refusal(int id, int code, const std::string& message) {
+    return {{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", code}, {"message", message}}}};
+}
+
+Json update(Json what) {
+    return {{"jsonrpc", "2.0"},
+            {"method", "session/update"},
+            {"params", {{"sessionId", "s1"}, {"update", std::move(what)}}}};
+}
+
+Json chunk(const std::string& kind, const std::string& text) {
+    return update({{"sessionUpdate", kind}, {"content", {{"type", "text"}, {"text", text}}}});
+}
+
+Json permission(const Json& id, Json tool) {
+    return {{"jsonrpc", "2.0"},
+            {"id", id},
+            {"method", "session/request_permission"},
+            {"params",
+             {{"sessionId", "s1"},
+              {"toolCall", std::move(tool)},
+              {"options", Json::array({{{"optionId", "y"}, {"name", "Yes"}, {"kind", "allow_once"}},
+                                       {{"optionId", "n"}, {"name", "No"}, {"kind", "reject_once"}}})}}}};
+}
+
+/// Lets the agent begin a session. The first prompt is request 3.
+void begin(Lab& lab, const Json& capabilities = Json::object()) {
+    lab.agent(reply(1, {{"protocolVersion", 1}, {"agentCapabilities", capabilities}}));
+    lab.agent(reply(2, {{"sessionId", "s1"}}));
+}
+
+}  // namespace
+
+TEST_CASE("an ACP agent is ready once it has a session, whose id is kept") {
+    Lab lab({"", "", "/workspace"});
+    const auto first = lab.to_agent();
+    REQUIRE(first.size() == 1);
+    CHECK(first[0]["method"] == "initialize");
+    CHECK(first[0]["params"]["protocolVersion"] == 1);
+    CHECK(first[0]["params"]["clientCapabilities"]["terminal"] == false);
+    lab.agent(reply(1, {{"protocolVersion", 1}, {"agentCapabilities", k_resumes}}));
+    const auto second = lab.to_agent();
+    REQUIRE(second.size() == 1);
+    CHECK(second[0]["method"] == "session/new");
+    CHECK(second[0]["params"] == Json{{"cwd", "/workspace"}, {"mcpServers", Json::array()}});
+    CHECK(lab.event_names().empty());
+    lab.agent(reply(2, {{"sessionId", "s1"}}));
+    CHECK(lab.event_names() == "ready");
+    CHECK(lab.wishes().session == "s1");
+}
+
+TEST_CASE("an ACP agent takes up its session by what it can, and begins another one where it cannot") {
+    const bool resumes = GENERATE(true, false);
+    Lab lab({"", "old", "/workspace"});
+    lab.to_agent();
+    lab.agent(reply(1, {{"protocolVersion", 1},
+                        {"agentCapabilities", resumes ? k_resumes : Json{{"loadSession", true}}}}));
+    const auto asked = lab.to_agent();
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0]["method"] == (resumes ? "session/resume" : "session/load"));
+    CHECK(asked[0]["params"]["sessionId"] == "old");
+    SECTION("it does") {
+        lab.agent(chunk("agent_message_chunk", "replayed"));
+        lab.agent(reply(2, Json::object()));
+        CHECK(lab.event_names() == "ready");
+        CHECK(lab.wishes().session.empty());
+        lab.host({{"cmd", "resume"}, {"turns", Json::array({{{"content", "a"}, {"text", "b"}}})}});
+        lab.query("t2", "go on");
+        CHECK(lab.to_agent()[0]["params"]["prompt"][0]["text"] == "go on");
+    }
+    SECTION("it does not") {
+        lab.agent(refusal(2, -32602, "no such session"));
+        CHECK(lab.to_agent()[0]["method"] == "session/new");
+        lab.agent(reply(3, {{"sessionId", "new"}}));
+        CHECK(lab.event_names() == "ready");
+        CHECK(lab.wishes().session == "new");
+        lab.host({{"cmd", "resume"}, {"turns", Json::array({{{"content", "a"}, {"text", "b"}}})}});
+        lab.query("t2", "go on");
+        const std::string prompt = lab.to_agent()[0]["params"]["prompt"][0]["text"];
+        CHECK(prompt.find("User: a\nYou: b\n") != std::string::npos);
+        CHECK(prompt.ends_with("\n\ngo on"));
+        // The agent knows them from now on.
+        lab.agent(reply(4, {{"stopReason", "end_turn"}}));
+        lab.query("t3", "more");
+        CHECK(lab.to_agent()[0]["params"]["prompt"][0]["text"] == "more");
+    }
+}
+
+TEST_CASE("an ACP agent that cannot begin says why") {
+    Lab lab({"yolo", "", "/workspace"});
+    SECTION("another version") {
+        lab.agent(reply(1, {{"protocolVersion", 2}}));
+        CHECK(lab.wishes().failure.find("version 2 of ACP") != std::string::npos);
+    }
+    SECTION("no key") {
+        lab.agent(reply(1, {{"protocolVersion", 1}}));
+        lab.agent(refusal(2, -32000, "log in"));
+        CHECK(lab.wishes().failure.find("authenticated") != std::string::npos);
+        CHECK(lab.wishes().failure.find("log in") != std::string::npos);
+    }
+    SECTION("an unknown mode") {
+        lab.agent(reply(1, {{"protocolVersion", 1}}));
+        lab.agent(reply(2, {{"sessionId", "s1"}}));
+        CHECK(lab.event_names().empty());
+        lab.agent(refusal(3, -32602, "unknown mode"));
+        CHECK(lab.wishes().failure.find("yolo") != std::string::npos);
+    }
+}
+
+TEST_CASE("the mode of a recipe is a mode of the session or an option of it") {
+    const bool is_option = GENERATE(true, false);
+    Lab lab({is_option ? "allow_all=true" : "yolo", "", "/workspace"});
+    begin(lab);
+    const auto asked = lab.to_agent();
+    CHECK(asked.back()["method"] == (is_option ? "session/set_config_option" : "session/set_mode"));
+    CHECK(asked.back()["params"] ==
+          (is_option ? Json{{"sessionId", "s1"}, {"configId", "allow_all"}, {"value", "true"}}
+                     : Json{{"sessionId", "s1"}, {"modeId", "yolo"}}));
+    lab.agent(reply(3, Json::object()));
+    CHECK(lab.event_names() == "ready");
+}
+
+TEST_CASE("texts, thoughts and plans of ACP are events in order, and the turn ends once") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "hello");
+    CHECK(lab.to_agent().back()["params"]["prompt"] == Json::array({{{"type", "text"}, {"text", "hello"}}}));
+    lab.events();
+    lab.agent(chunk("agent_thought_chunk", "hmm"));
+    lab.agent(chunk("agent_message_chunk", "one "));
+    lab.agent(chunk("agent_message_chunk", "two"));
+    lab.agent(update({{"sessionUpdate", "plan"}, {"entries", Json::array({{{"content", "step"}}})}}));
+    lab.agent(update({{"sessionUpdate", "of_tomorrow"}, {"x", 1}}));
+    lab.agent({{"jsonrpc", "2.0"}, {"method", "_vendor/unknown"}, {"params", Json::object()}});
+    lab.agent_text("a stray line");
+    lab.agent(reply(3, {{"stopReason", "end_turn"}}));
+    lab.agent(reply(3, {{"stopReason", "end_turn"}}));
+    CHECK(lab.are_taken());
+    const auto events = lab.events();
+    REQUIRE(events.size() == 7);
+    CHECK(events[0] == Json{{"ev", "thinking_delta"}, {"data", {{"delta", "hmm"}}}});
+    CHECK(events[1]["data"]["delta"] == "one ");
+    CHECK(events[2]["data"]["delta"] == "two");
+    CHECK(events[3] == Json{{"ev", "plan"}, {"data", {{"entries", Json::array({{{"content", "step"}}})}}}});
+    CHECK(events[4] == Json{{"ev", "message"}, {"data", {{"sessionUpdate", "of_tomorrow"}, {"x", 1}}}});
+    CHECK(events[5] == Json{{"ev", "turn_complete"}, {"data", {{"result", "end_turn"}}}});
+    CHECK(events[6]["ev"] == "done");
+    CHECK(lab.wishes().log.find("a stray line") != std::string::npos);
+}
+
+TEST_CASE("an ACP tool is told once, with the input that was filled in, and so is its result") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.events();
+    SECTION("the input comes with the permission") {
+        lab.agent(update({{"sessionUpdate", "tool_call"},
+                          {"toolCallId", "c1"},
+                          {"title", "Write a.txt"},
+                          {"kind", "edit"},
+                          {"status", "pending"},
+                          {"rawInput", Json::object()}}));
+        CHECK(lab.event_names().empty());
+        lab.agent(permission(7, {{"toolCallId", "c1"}, {"rawInput", {{"path", "a.txt"}}}}));
+        CHECK(lab.are_taken());
+        const auto events = lab.events();
+        REQUIRE(events.size() == 2);
+        CHECK(events[0]["data"] ==
+              Json{{"id", "c1"}, {"name", "edit"}, {"title", "Write a.txt"}, {"input", {{"path", "a.txt"}}}});
+        CHECK(events[1]["ev"] == "permission_request");
+        CHECK(events[1]["data"]["toolUseId"] == "c1");
+        CHECK(events[1]["data"]["options"][0] ==
+              Json{{"optionId", "y"}, {"name", "Yes"}, {"kind", "allow_once"}});
+        lab.to_agent();
+        lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", events[1]["data"]["id"]}, {"optionId", "y"}});
+        CHECK(lab.to_agent() ==
+              std::vector<Json>{reply(7, {{"outcome", {{"outcome", "selected"}, {"optionId", "y"}}}})});
+    }
+    SECTION("no tool_call came before the permission") {
+        lab.agent(permission("seven", {{"toolCallId", "c1"}, {"title", "Write"}}));
+        CHECK(lab.event_names() == "tool_use permission_request");
+    }
+    SECTION("it begins without an input") {
+        lab.agent(update({{"sessionUpdate", "tool_call"}, {"toolCallId", "c1"}, {"status", "in_progress"}}));
+        CHECK(lab.event_names() == "tool_use");
+    }
+    lab.events();
+    lab.agent(update({{"sessionUpdate", "tool_call_update"}, {"toolCallId", "c1"}, {"title", "no end"}}));
+    CHECK(lab.event_names().empty());
+    for (int i = 0; i < 2; ++i)
+        lab.agent(update({{"sessionUpdate", "tool_call_update"},
+                          {"toolCallId", "c1"},
+                          {"status", "failed"},
+                          {"rawOutput", {{"ok", false}}}}));
+    const auto results = lab.events();
+    REQUIRE(results.size() == 1);
+    CHECK(results[0] ==
+          Json{{"ev", "tool_result"},
+               {"data", {{"toolUseId", "c1"}, {"content", {{"ok", false}}}, {"isError", true}}}});
+}
+
+TEST_CASE("the result of an ACP tool is its texts, or all that it has where that is a diff") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.events();
+    const Json diff = {{"type", "diff"}, {"path", "a"}, {"oldText", "x"}, {"newText", "y"}};
+    const Json text = {{"type", "content"}, {"content", {{"type", "text"}, {"text", "done"}}}};
+    const auto result = [&](const Json& content) {
+        static int count = 0;
+        lab.agent(update({{"sessionUpdate", "tool_call_update"},
+                          {"toolCallId", "c" + std::to_string(++count)},
+                          {"status", "completed"},
+                          {"content", content}}));
+        return lab.events().at(1)["data"]["content"];
+    };
+    CHECK(result(Json::array({text, text})) == "done\ndone");
+    CHECK(result(Json::array({text, diff})) == Json::array({text, diff}));
+    CHECK(result(Json::array()) == "");
+}
+
+TEST_CASE("an interrupt cancels an ACP turn and what it asks, and the next turn works") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.agent(permission(7, {{"toolCallId", "c1"}}));
+    lab.to_agent();
+    lab.events();
+    lab.host({{"cmd", "interrupt"}, {"turn", "t0"}});
+    CHECK(lab.to_agent().empty());
+    lab.host({{"cmd", "interrupt"}, {"turn", "t1"}});
+    const auto told = lab.to_agent();
+    REQUIRE(told.size() == 2);
+    CHECK(told[0] == reply(7, {{"outcome", {{"outcome", "cancelled"}}}}));
+    CHECK(told[1]["method"] == "session/cancel");
+    CHECK_FALSE(told[1].contains("id"));
+    // Nobody is asked any more.
+    lab.agent(permission(8, {{"toolCallId", "c2"}}));
+    CHECK(lab.to_agent() == std::vector<Json>{reply(8, {{"outcome", {{"outcome", "cancelled"}}}})});
+    SECTION("it says that it was cancelled") {
+        lab.agent(reply(3, {{"stopReason", "cancelled"}}));
+    }
+    SECTION("it calls that an error") {
+        lab.agent(refusal(3, -32603, "aborted"));
+    }
+    const auto events = lab.events();
+    CHECK(events.at(events.size() - 2)["data"]["result"] == "interrupted");
+    CHECK(events.back()["ev"] == "done");
+    for (const auto& event : events)
+        CHECK(event["ev"] != "error");
+    lab.query("t2", "again");
+    lab.agent(chunk("agent_message_chunk", "here"));
+    lab.agent(reply(4, {{"stopReason", "end_turn"}}));
+    CHECK(lab.event_names() == "text_delta turn_complete done");
+}
+
+TEST_CASE("a prompt that an ACP agent refuses is an error, and a request that nobody knows is answered") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "hello");
+    lab.to_agent();
+    lab.events();
+    lab.agent({{"jsonrpc", "2.0"}, {"id", "x"}, {"method", "fs/read_text_file"}, {"params", Json::object()}});
+    CHECK(lab.to_agent().at(0)["error"]["code"] == -32601);
+    lab.agent(refusal(3, -32603, "no credit"));
+    const auto events = lab.events();
+    REQUIRE(events.size() == 2);
+    CHECK(events[0] == Json{{"ev", "error"}, {"data", {{"code", "agent_error"}, {"message", "no credit"}}}});
+    CHECK(events[1]["ev"] == "done");
+}
+
+TEST_CASE("a query that comes before the end of an abandoned turn begins after it") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "slow");
+    lab.host({{"cmd", "interrupt"}, {"turn", "t1"}});
+    lab.to_agent();
+    lab.query("t2", "next");
+    CHECK(lab.to_agent().empty());
+    lab.agent(reply(3, {{"stopReason", "cancelled"}}));
+    CHECK(lab.to_agent().at(0)["params"]["prompt"][0]["text"] == "next");
+}
+
+}  // namespace atl::test::acp_test

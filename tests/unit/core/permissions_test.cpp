@@ -1,0 +1,186 @@
+#include "core/conversation/permissions.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/limits.hpp"
+#include "core/plain/operation_limits.hpp"
+#include "house.hpp"
+#include "tests/support/result_printer.hpp"
+
+namespace atl::test::permissions_test {
+namespace {
+
+using conversation::EventType;
+using conversation::parse_permission_request;
+using conversation::PermissionDecision;
+using conversation::Permissions;
+using conversation::to_string;
+using sandbox::AgentSpec;
+using sandbox::PermissionPolicy;
+
+const std::string k_data =
+    R"({"id":"p1","toolUseId":"c1","options":[{"optionId":"y","name":"Yes","kind":"allow_once"},)"
+    R"({"optionId":"a","name":"Always","kind":"allow_always"},7,{"optionId":"n","name":"No","kind":"reject_once"}]})";
+
+AgentSpec agent(PermissionPolicy policy) {
+    AgentSpec spec;
+    spec.permissions = policy;
+    return spec;
+}
+
+/// The permissions of a turn, with what was decided as "id outcome reason option".
+struct Table {
+    void ask(PermissionPolicy policy, Permissions::Attended attended, std::string_view data = k_data) {
+        permissions.ask(parse_permission_request(data), agent(policy), attended);
+    }
+
+    FakeWorld world{7};
+    std::vector<std::string> decided;
+    Permissions permissions{
+        world.timers, [this](const PermissionDecision& decision) {
+            decided.push_back(decision.id + " " + std::string(to_string(decision.outcome)) + " " +
+                              std::string(to_string(decision.reason)) + " " + decision.option_id);
+        }};
+};
+
+using Permits = std::vector<std::pair<std::string, std::string>>;
+
+/// A conversation whose turn runs, and a reader of its log.
+struct AskedTurn {
+    explicit AskedTurn(std::size_t turn_bytes = base::k_max_turn_log_bytes)
+        : house(sandbox::ManagerSettings{}, bounded_by(turn_bytes)) {
+        reader = subscribe(*house.conversations, id, 0).value();
+        REQUIRE(house.answer<conversation::TurnTicket>([&](auto reply) {
+            house.conversations->message(id, {"x", "", ""}, conversation::MessageReply::at_once,
+                                         std::move(reply));
+        }));
+    }
+    void say(const char* name, std::string_view data) {
+        house.world.queries.back()->observer->on_event({name, data});
+        house.settle();
+    }
+    /// The types of the events of the turn, each with a space.
+    std::string types() {
+        std::string all;
+        const auto all_of_it = subscribe(*house.conversations, id, 0).value();
+        for (const auto& event : all_of_it->next(1'000'000).value().events)
+            if (event->turn != 0)
+                all.append(to_string(event->type)).append(" ");
+        return all;
+    }
+
+    static conversation::ManagerSettings bounded_by(std::size_t turn_bytes) {
+        conversation::ManagerSettings settings;
+        settings.log_bounds.turn_bytes = turn_bytes;
+        return settings;
+    }
+
+    House house;
+    const std::string id = house.create()->record.id;
+    std::unique_ptr<conversation::Subscription> reader;
+};
+
+}  // namespace
+
+TEST_CASE("the policy of an agent decides its permissions, and asks only where somebody follows") {
+    Table table;
+    table.ask(PermissionPolicy::allow, Permissions::Attended::no);
+    table.ask(PermissionPolicy::deny, Permissions::Attended::yes);
+    table.ask(PermissionPolicy::ask, Permissions::Attended::no);
+    table.ask(PermissionPolicy::allow, Permissions::Attended::yes, R"({"id":"p2","options":[]})");
+    table.ask(PermissionPolicy::deny, Permissions::Attended::yes, R"({"id":"p3","options":{}})");
+    CHECK(table.decided == std::vector<std::string>{"p1 allowed policy y", "p1 denied policy n",
+                                                    "p1 denied unattended n", "p2 cancelled policy ",
+                                                    "p3 denied policy "});
+    table.ask(PermissionPolicy::ask, Permissions::Attended::yes);
+    CHECK(table.decided.size() == 5);
+}
+
+TEST_CASE("a permission is answered once, with one of its options") {
+    Table table;
+    table.ask(PermissionPolicy::ask, Permissions::Attended::yes);
+    table.ask(PermissionPolicy::ask, Permissions::Attended::yes);
+    CHECK(table.permissions.answer("p2", "y").error().code() == base::Errc::not_found);
+    CHECK(table.permissions.answer("p1", "root").error().code() == base::Errc::invalid_field);
+    const std::string option = GENERATE(std::string("a"), std::string("n"), std::string());
+    REQUIRE(table.permissions.answer("p1", option).has_value());
+    CHECK(table.permissions.answer("p1", option).error().code() == base::Errc::not_found);
+    const std::string outcome = option == "a" ? "allowed" : option == "n" ? "denied" : "cancelled";
+    CHECK(table.decided == std::vector<std::string>{"p1 " + outcome + " answered " + option});
+}
+
+TEST_CASE("the end of a turn cancels what waits, and so many wait at once") {
+    Table table;
+    for (std::size_t i = 0; i <= base::k_max_open_permissions; ++i)
+        table.ask(
+            PermissionPolicy::ask, Permissions::Attended::yes,
+            R"({"id":")" + std::to_string(i) + R"(","options":[{"optionId":"y","kind":"allow_once"}]})");
+    CHECK(table.decided ==
+          std::vector<std::string>{std::to_string(base::k_max_open_permissions) + " denied unattended "});
+    table.permissions.end_turn();
+    CHECK(table.decided.size() == base::k_max_open_permissions + 1);
+    CHECK(table.decided.back().find("cancelled turn_ended") != std::string::npos);
+}
+
+TEST_CASE("a permission that nobody answers is denied when its time is over") {
+    Table table;
+    AgentSpec spec = agent(PermissionPolicy::ask);
+    spec.permission_timeout = std::chrono::seconds{5};
+    table.permissions.ask(parse_permission_request(k_data), spec, Permissions::Attended::yes);
+    table.world.timers.advance(base::Millis{4999});
+    CHECK(table.decided.empty());
+    table.world.timers.advance(base::Millis{1});
+    CHECK(table.decided == std::vector<std::string>{"p1 denied timeout n"});
+    table.permissions.end_turn();
+    CHECK(table.decided.size() == 1);
+}
+
+TEST_CASE("an agent hears of the decision of its permission, and the log has it before the end of the turn") {
+    AskedTurn turn;
+    turn.reader->follow();
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits.empty());
+    const auto give = [&](const std::string& option) {
+        return turn.house.answer([&](auto reply) {
+            turn.house.conversations->answer_permission(turn.id, "p1", option, std::move(reply));
+        });
+    };
+    SECTION("it is answered") {
+        REQUIRE(give("y").has_value());
+        CHECK(turn.house.world.permits == Permits{{"p1", "y"}});
+        CHECK(give("y").error().code() == base::Errc::not_found);
+    }
+    SECTION("the turn is interrupted") {
+        REQUIRE(turn.house.answer(
+            [&](auto reply) { turn.house.conversations->interrupt(turn.id, std::move(reply)); }));
+        CHECK(turn.house.world.permits == Permits{{"p1", ""}});
+    }
+    SECTION("the turn ends first") {}
+    turn.say("done", "{}");
+    CHECK(turn.types() == "turn_start permission_request permission_resolved done ");
+}
+
+TEST_CASE("one who reads pages of the log does not follow the conversation: a permission is denied at once") {
+    AskedTurn turn;
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
+    CHECK(turn.types() == "turn_start permission_request permission_resolved ");
+    turn.reader->follow();
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits.size() == 1);
+}
+
+TEST_CASE("a permission that the log has no room for is denied: nobody hears of it") {
+    AskedTurn turn(4096);
+    turn.reader->follow();
+    turn.say("text_delta", R"({"delta":")" + std::string(5000, 'x') + "\"}");
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
+}
+
+}  // namespace atl::test::permissions_test
