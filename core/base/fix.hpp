@@ -9,7 +9,7 @@ namespace atl::base {
 
 inline constexpr std::string_view k_fix = "\nFIX: ";
 
-/// One more such line, for the end of a message without a line end.
+/// Another such line, for the end of a message without a line end.
 inline std::string fix_line(const std::string& command) {
     return std::string(k_fix) + command;
 }

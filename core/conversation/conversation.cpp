@@ -520,8 +520,7 @@ void Conversation::run(const action::RemoveSandbox&) {
     kept_processes_.end_generation();
     if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
         sandbox_record_ = *living;
-    // The workspace goes only after the commit of the end: a conversation that comes back after a crash must
-    // find its workspace.
+    // The workspace goes after this commit: a conversation that comes back after a crash must find it.
     removal_waits_ = true;
     context_.journal.after_commit(weakly([](Conversation& it) { it.begin_removal(); }));
     owner_.on_removal_waiting(*this);

@@ -249,10 +249,9 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
         }
         living->has_exited = true;
         // The kernel may have killed the whole group before its OOM event was read.
-        if (living->group && living->group->oom_kills() > 0)
-            perform(*lookup(id), living->machine.process_exited(oom_exit(*lookup(id), exit.code)));
-        else
-            perform(*lookup(id), living->machine.process_exited(exit));
+        const bool is_oom = living->group && living->group->oom_kills() > 0;
+        const Exit end = is_oom ? oom_exit(*lookup(id), exit.code) : exit;
+        perform(*lookup(id), living->machine.process_exited(end));
     };
     auto process = ports_.launcher.launch(spec, generation.group.get(), std::move(on_exit));
     if (!process)

@@ -51,8 +51,8 @@ inline std::string with_id(std::string pattern, const std::string& id,
     for (const auto& [parameter, value] : {std::pair<std::string, std::string>{"{id}", id},
                                            {"{processId}", process_id},
                                            {"{callId}", "c1"},
-                                            {"{requestId}", "r1"},
-                                            {"{permissionId}", "t1.1"}})
+                                           {"{requestId}", "r1"},
+                                           {"{permissionId}", "t1.1"}})
         if (const auto at = pattern.find(parameter); at != std::string::npos)
             pattern.replace(at, parameter.size(), value);
     const std::string file = "{path}";

@@ -190,7 +190,7 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     INFO(no_issuer.output);
     CHECK(no_issuer.status == 1);
     CHECK(no_issuer.output.find("--egress-ca: " + bad + " holds no certificates") != std::string::npos);
-    // As on a host without the package ca-certificates (openssl, SSL_CERT_FILE).
+    // This stands for a host without the package ca-certificates (openssl, SSL_CERT_FILE).
     const RunResult trusts_none =
         run_server({"--check-config", "--data-dir", data, "--egress-allow", "*"}, {{"SSL_CERT_FILE", ""}});
     INFO(trusts_none.output);

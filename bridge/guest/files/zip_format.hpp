@@ -1,4 +1,5 @@
-// The numbers of the zip format that its writer and its reader share (PKWARE's APPNOTE.TXT; sections are its own).
+// The numbers of the zip format that its writer and its reader share (PKWARE's APPNOTE.TXT; sections are its
+// own).
 #pragma once
 
 #include <cstddef>

@@ -123,8 +123,8 @@ enum class Way : std::uint8_t { put, put_in_place, tool, copy, unpack };
 constexpr Way k_ways[] = {Way::put, Way::put_in_place, Way::tool, Way::copy, Way::unpack};
 
 bool unpack_f(const FileLab& lab, std::string_view text) {
-    guest::TarEntry entry;
-    entry.type = guest::TarType::file;
+    guest::ArchiveEntry entry;
+    entry.type = guest::EntryType::file;
     entry.path = "f";
     entry.size = text.size();
     entry.mtime = time(nullptr);

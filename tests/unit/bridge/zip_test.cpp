@@ -103,7 +103,8 @@ CallClient unpack(const FileLab& lab, const std::string& archive, const std::str
     return client;
 }
 
-/// Gives what a program of Python prints; its standard input is `input`, its folder the one outside the workspace.
+/// Gives what a program of Python prints; its standard input is `input`, its folder the one outside the
+/// workspace.
 std::string python(const FileLab& lab, const std::string& program, std::string_view input = {}) {
     lab.write_outside("program.py", "import io, os, stat, sys, tarfile, warnings, zipfile\n" + program);
     lab.write_outside("input", input);
