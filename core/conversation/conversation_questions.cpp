@@ -4,6 +4,7 @@
 
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/event_json.hpp"
+#include "core/conversation/settings.hpp"
 #include "core/plain/operation_limits.hpp"
 
 namespace atl::conversation {
@@ -23,10 +24,21 @@ void Conversation::on_egress_decision(const std::string& id, std::string_view de
 }
 
 void Conversation::allow_host(const std::string& rule, Reply<View> reply) {
-    PatchRequest change;
-    change.network = sandbox::NetworkSettings{sandbox_record_.network, sandbox_record_.egress};
-    change.network->egress.allow.push_back(rule);
-    patch(change, std::move(reply));
+    if (auto open = check_open(); !open)
+        return reply(open.error());
+    sandbox::NetworkSettings network{sandbox_record_.network, sandbox_record_.egress};
+    network.egress.allow.push_back(rule);
+    // A secret that other rules need may be gone by now: that does not stop this decision.
+    sandbox::NetworkSettings list = network;
+    list.egress.routes.clear();
+    list.egress.hosts.clear();
+    if (auto may = check_network(context_, list); !may)
+        return reply(may.error());
+    change_sandbox(context_, sandbox_record_, network, {});
+    run(action::Persist{});
+    arm_life();
+    std::vector<Reply<View>> waiting{std::move(reply)};
+    answer(waiting, std::nullopt);
 }
 
 base::Result<View> Conversation::answer_permission(const std::string& permission_id,

@@ -112,6 +112,9 @@ base::Result<base::UniqueFd> bundle_in_memory(const std::string& hosts_bundle, c
     std::string text;
     if (!hosts_bundle.empty()) {
         std::ifstream file(hosts_bundle, std::ios::binary);
+        // With the issuer alone, programs would reach no other host.
+        if (!file.is_open())
+            return launch_failed("reading the host's bundle of certificates");
         text.assign(std::istreambuf_iterator<char>(file), {});
     }
     if (!text.empty() && text.back() != '\n')

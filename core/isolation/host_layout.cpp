@@ -1,6 +1,7 @@
 #include "core/isolation/host_layout.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace atl::isolation {
 namespace {
@@ -62,6 +63,10 @@ void find_bundle(const fs::path& root, HostLayout& layout) {
                                         fs::path(layout.bundle).parent_path()) != layout.etc_folders.end();
         return;
     }
+    // The server itself trusts this one (SSL_CERT_FILE of openssl(1ssl)); sandboxes get a copy.
+    const char* const named = std::getenv("SSL_CERT_FILE");
+    if (named != nullptr && fs::is_regular_file(named, error))
+        layout.bundle = named;
 }
 
 // Each mask costs a launch a mount. A path that only the host's root can open needs no mask, nor does an

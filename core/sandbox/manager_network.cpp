@@ -54,6 +54,9 @@ void Manager::open_egress(Sandbox& sandbox, const AgentSpec& agent) {
             ports_.timers.cancel(std::exchange(lookup(id, number)->timer, 0));
             Sandbox& ours = *lookup(id);
             egress_->open_routes(id, ours.record.egress, agent.routes, std::move(routes));
+            // A change that came since the start began found no routes yet.
+            if (ours.record.network != NetworkMode::egress)
+                egress_->change(id, {ours.record.network, ours.record.egress});
             connect(ours, agent);
         });
     });

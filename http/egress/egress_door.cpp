@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/egress/host.hpp"
+#include "core/egress/route.hpp"
 #include "core/plain/egress_limits.hpp"
 #include "http/egress/egress_questions.hpp"
 #include "http/server/problem.hpp"
@@ -41,7 +42,13 @@ std::shared_ptr<const Services> EgressDoor::services() {
 
 // Nothing is resumed from inside cut_at(): entries stay where they are.
 void EgressDoor::change(const sandbox::EgressSettings& settings) {
-    rules_ = parts_.policy.rules(settings);
+    sandbox::EgressSettings sound = settings;
+    // A damaged record opens no plain tunnel to a host that should have headers.
+    for (const sandbox::EgressRoute& host : settings.hosts) {
+        if (!egress::parse_upstream(host.upstream))
+            std::erase(sound.allow, host.name);
+    }
+    rules_ = parts_.policy.rules(sound);
     const auto before = std::exchange(hosts_, {});
     for (const sandbox::EgressRoute& host : settings.hosts) {
         auto rule = make_route_rule(parts_.policy, host, settings.user_id);

@@ -1,5 +1,7 @@
 #include "http/egress/egress_flow.hpp"
 
+#include <poll.h>
+
 #include <utility>
 
 #include "core/plain/egress_limits.hpp"
@@ -16,6 +18,13 @@ using base::Result;
 
 constexpr std::uint16_t k_http_port = 80;
 constexpr std::string_view k_established = "HTTP/1.1 200 Connection Established\r\n\r\n";
+
+// The other end has ended, also where something lies before that: tickets of TLS come before the first
+// request.
+bool has_ended(ByteStream& stream) {
+    pollfd ends{stream.native_handle(), POLLRDHUP, 0};
+    return ::poll(&ends, 1, 0) > 0;
+}
 
 Relay::Outcome closed(unsigned status) {
     Relay::Outcome outcome;
@@ -39,8 +48,10 @@ class EgressFlow::Upstream final : public UpstreamPort {
     std::unique_ptr<ByteStream> take() { return std::move(stream_); }
     bool is_open() const noexcept { return stream_ != nullptr; }
     bool is_used() const noexcept { return is_used_; }
-    /// It has answered before, and ended the connection since.
-    bool is_stale() const { return is_used_ && stream_ != nullptr && !is_quiet(*stream_); }
+    /// It has ended the connection, or said something behind its answers.
+    bool is_stale() const {
+        return stream_ != nullptr && (is_used_ ? !is_quiet(*stream_) : has_ended(*stream_));
+    }
     void renew(std::unique_ptr<ByteStream> stream) {
         stream_ = std::move(stream);
         is_used_ = false;
@@ -225,13 +236,16 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
         }
         parser.stream_body();
         std::unique_ptr<Response> refusal;
-        const auto relay = exchange(parser.request());
-        if (relay.has_error())
-            refusal = refusal_of(relay.error());
-        else if (ports_.reconnect && upstream_->is_stale())
+        // Before the head is made: the value of a secret waits for no connection.
+        if (ports_.reconnect && upstream_->is_stale())
             refusal = co_await async_renew();
         if (refusal != nullptr)
             co_return co_await async_refuse(client, parser.request(), *refusal);
+        const auto relay = exchange(parser.request());
+        if (relay.has_error()) {
+            refusal = refusal_of(relay.error());
+            co_return co_await async_refuse(client, parser.request(), *refusal);
+        }
         (*relay)->end_with_upstream();
         const bool was_used = upstream_->is_used();
         const Outcome outcome = co_await (*relay)->async_run(client, parser, state);

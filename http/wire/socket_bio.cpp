@@ -40,6 +40,10 @@ int read_socket(BIO* bio, char* data, std::size_t size, std::size_t* done) {
         *done = state.early.copy(data, size, state.early_read);
         state.early_read += *done;
         state.may_read_bytes -= *done;
+        if (state.early_read == state.early.size()) {
+            std::string().swap(state.early);
+            state.early_read = 0;
+        }
         return 1;
     }
     const ssize_t got = ::recv(state.fd, data, size, 0);

@@ -67,7 +67,8 @@ std::string written(guest::ArchiveWriter& writer, const ArchiveEntry& entry, std
     if (!bytes.empty())
         writer.write(out, bytes);
     writer.end_entry(out);
-    writer.finish(out);
+    while (writer.finish(out)) {
+    }
     return out;
 }
 

@@ -30,7 +30,8 @@ class ArchiveWriter {
     virtual bool begin(std::string& out, const ArchiveEntry& entry) = 0;
     virtual void write(std::string& out, std::string_view bytes) = 0;
     virtual void end_entry(std::string& out) = 0;
-    virtual void finish(std::string& out) = 0;
+    /// Appends a piece of the archive's end. True: there is more of it.
+    virtual bool finish(std::string& out) = 0;
 };
 
 /// Takes an archive apart. What comes is hostile.

@@ -17,11 +17,12 @@ void GzipTarWriter::end_entry(std::string& out) {
     deflater_.add(out, tar);
 }
 
-void GzipTarWriter::finish(std::string& out) {
+bool GzipTarWriter::finish(std::string& out) {
     std::string tar;
     TarWriter::finish(tar);
     deflater_.add(out, tar);
     deflater_.finish(out);
+    return false;
 }
 
 ArchiveReader::Found GzipTarReader::next(std::string_view& from) {

@@ -12,7 +12,7 @@ class GzipTarWriter final : public TarWriter {
     bool begin(std::string& out, const ArchiveEntry& entry) override;
     void write(std::string& out, std::string_view bytes) override { deflater_.add(out, bytes); }
     void end_entry(std::string& out) override;
-    void finish(std::string& out) override;
+    bool finish(std::string& out) override;
 
   private:
     Deflater deflater_{DeflateForm::gzip};

@@ -258,7 +258,10 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
     auto packing = pack_levels(to, std::move(levels));
     if (!co_await packing)
         co_return to.failed;
-    to.archive->finish(to.text);
+    while (to.archive->finish(to.text)) {
+        auto sending = send_text(to);
+        co_await sending;
+    }
     call.output(to.text);
     co_return CallEnd{};
 }

@@ -26,7 +26,10 @@ class TarWriter : public ArchiveWriter {
     bool begin(std::string& out, const ArchiveEntry& entry) override;
     void write(std::string& out, std::string_view bytes) override { out += bytes; }
     void end_entry(std::string& out) override { append_tar_padding(out, size_); }
-    void finish(std::string& out) override { append_tar_end(out); }
+    bool finish(std::string& out) override {
+        append_tar_end(out);
+        return false;
+    }
 
   private:
     std::uint64_t size_ = 0;  // of the entry

@@ -38,6 +38,7 @@ inline constexpr std::uint16_t k_extra64 = 0x0001;
 inline constexpr std::uint16_t k_extra_time = 0x5455;
 inline constexpr std::uint8_t k_has_mtime = 1;
 // Systems that an entry was made by, 4.4.2.
+inline constexpr std::uint8_t k_fat = 0;
 inline constexpr std::uint8_t k_unix = 3;
 inline constexpr std::uint8_t k_macos = 19;
 inline constexpr std::uint32_t k_dos_directory = 0x10;

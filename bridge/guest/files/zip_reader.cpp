@@ -110,9 +110,8 @@ bool ZipReader::find_directory() {
     std::uint64_t directory_at = zip::number(tail, at + 16, 4);
     end_ = size_ - size + at;
     constexpr std::size_t k_both = zip::k_end64_bytes + zip::k_locator64_bytes;
-    const bool is_64 = entries_ == zip::k_elsewhere16 || directory_size == zip::k_elsewhere32 ||
-                       directory_at == zip::k_elsewhere32;
-    if (is_64 && end_ >= k_both) {
+    // Also where the end says it all: zip(1) writes both behind what it has read from a pipe.
+    if (end_ >= k_both) {
         std::string both;
         if (!read_at(end_ - k_both, k_both, both))
             return false;
@@ -152,7 +151,11 @@ bool ZipReader::read_header() {
     at_ += size;
     --entries_;
     entry_ = {};
-    entry_.path = rest.substr(0, name_size);
+    name_ = rest.substr(0, name_size);
+    entry_.path = name_;
+    // Windows PowerShell 5.1 writes backslashes, against 4.4.17; no name of such a system has one.
+    if (zip::number(head, 5, 1) == zip::k_fat && name_.find('/') == std::string::npos)
+        std::replace(entry_.path.begin(), entry_.path.end(), '\\', '/');
     entry_.mtime = seconds_of(zip::number(head, 12, 4));
     method_ = zip::number(head, 10, 2);
     told_crc_ = static_cast<std::uint32_t>(zip::number(head, 16, 4));
@@ -212,7 +215,8 @@ void ZipReader::set_type(std::uint64_t system, std::uint64_t attributes) {
     const std::uint64_t mode = is_unix ? attributes >> 16 : 0;
     const bool is_folder = entry_.path.ends_with('/') || S_ISDIR(mode) ||
                            (mode == 0 && (attributes & zip::k_dos_directory) != 0);
-    const bool is_file = (mode & S_IFMT) == 0 || S_ISREG(mode);
+    // A FIFO in zip(1)'s eyes is a pipe that it has read.
+    const bool is_file = (mode & S_IFMT) == 0 || S_ISREG(mode) || S_ISFIFO(mode);
     entry_.type = is_folder       ? EntryType::directory
                   : S_ISLNK(mode) ? EntryType::symlink
                   : is_file       ? EntryType::file
@@ -240,7 +244,7 @@ bool ZipReader::find_content(std::uint64_t at) {
     std::string name;
     if (!read_at(at + zip::k_local_bytes, name_size, name))
         return false;
-    if (name != entry_.path)
+    if (name != name_)
         return refuse_entry("it has another name at its content than in the directory of entries");
     // Entries that share their bytes would make a small archive any size.
     claimed_ += header_size + left_;

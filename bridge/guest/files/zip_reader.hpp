@@ -44,6 +44,7 @@ class ZipReader final : public ArchiveReader {
     std::uint64_t shift_ = 0;    // what stands before the archive, as a program that unpacks it
     std::uint64_t claimed_ = 0;  // bytes that entries lie in
     // The present entry.
+    std::string name_;           // as the archive has it
     std::uint64_t content_ = 0;  // position of what is not read yet
     std::uint64_t left_ = 0;
     std::uint64_t told_size_ = 0;

@@ -10,6 +10,7 @@ namespace atl::guest {
 namespace {
 
 constexpr std::size_t k_most_zip_directory_bytes = 32UL * 1024 * 1024;
+constexpr std::size_t k_directory_piece_bytes = 64UL * 1024;
 // Bytes that cannot be compressed become longer: by less than a thousandth (zlib's technical details).
 constexpr std::uint64_t k_least_large_bytes = 0xf0000000;
 constexpr std::uint64_t k_version = 20;
@@ -64,7 +65,7 @@ void ZipWriter::put_common(std::string& out, Sizes sizes, std::string_view extra
 }
 
 bool ZipWriter::begin(std::string& out, const ArchiveEntry& entry) {
-    if (directory_.size() > k_most_zip_directory_bytes)
+    if (directory_bytes_ > k_most_zip_directory_bytes)
         return false;
     const std::size_t before = out.size();
     entry_ = entry;
@@ -129,22 +130,31 @@ void ZipWriter::put_central() {
             zip::put(extra, at_, 8);
     }
     put_time(extra, entry_.mtime);
-    zip::put(directory_, zip::k_central, 4);
-    zip::put(directory_, k_version64, 1);
-    zip::put(directory_, zip::k_unix, 1);
-    put_common(directory_, is_large_ ? Sizes{zip::k_elsewhere32, zip::k_elsewhere32} : Sizes{packed_, size_},
+    if (directory_.empty() || directory_.back().size() >= k_directory_piece_bytes)
+        directory_.emplace_back();
+    std::string& directory = directory_.back();
+    const std::size_t before = directory.size();
+    zip::put(directory, zip::k_central, 4);
+    zip::put(directory, k_version64, 1);
+    zip::put(directory, zip::k_unix, 1);
+    put_common(directory, is_large_ ? Sizes{zip::k_elsewhere32, zip::k_elsewhere32} : Sizes{packed_, size_},
                extra);
-    zip::put(directory_, 0, 2 + 2 + 2);  // of the comment, the disk, the kind of text
+    zip::put(directory, 0, 2 + 2 + 2);  // of the comment, the disk, the kind of text
     const std::uint32_t dos = entry_.type == EntryType::directory ? zip::k_dos_directory : 0;
-    zip::put(directory_, unix_mode(entry_) << 16 | dos, 4);
-    zip::put(directory_, is_far ? zip::k_elsewhere32 : at_, 4);
-    directory_.append(entry_.path).append(extra);
+    zip::put(directory, unix_mode(entry_) << 16 | dos, 4);
+    zip::put(directory, is_far ? zip::k_elsewhere32 : at_, 4);
+    directory.append(entry_.path).append(extra);
+    directory_bytes_ += directory.size() - before;
 }
 
-void ZipWriter::finish(std::string& out) {
-    const std::uint64_t size = directory_.size();
+bool ZipWriter::finish(std::string& out) {
+    if (!directory_.empty()) {
+        out += directory_.front();
+        directory_.pop_front();
+        return true;
+    }
+    const std::uint64_t size = directory_bytes_;
     const bool is_64 = entries_ >= zip::k_elsewhere16 || written_ + size >= zip::k_elsewhere32;
-    out += directory_;
     if (is_64) {
         zip::put(out, zip::k_end64, 4);
         zip::put(out, zip::k_end64_bytes - 12, 8);  // from here on
@@ -168,6 +178,7 @@ void ZipWriter::finish(std::string& out) {
     zip::put(out, is_64 ? zip::k_elsewhere32 : size, 4);
     zip::put(out, is_64 ? zip::k_elsewhere32 : written_, 4);
     zip::put(out, 0, 2);
+    return false;
 }
 
 }  // namespace atl::guest

@@ -3,6 +3,8 @@
 // they are that. Memory: what the archive's end tells of each entry, 32 MiB at most.
 #pragma once
 
+#include <deque>
+
 #include "bridge/guest/files/archive.hpp"
 #include "bridge/guest/files/deflate.hpp"
 
@@ -13,7 +15,7 @@ class ZipWriter final : public ArchiveWriter {
     bool begin(std::string& out, const ArchiveEntry& entry) override;
     void write(std::string& out, std::string_view bytes) override;
     void end_entry(std::string& out) override;
-    void finish(std::string& out) override;
+    bool finish(std::string& out) override;
 
   private:
     /// The sizes as a header tells them.
@@ -25,7 +27,8 @@ class ZipWriter final : public ArchiveWriter {
     void put_central();
 
     Deflater deflater_{DeflateForm::bare};
-    std::string directory_;      // the end of the archive
+    std::deque<std::string> directory_;  // the end of the archive, in pieces that go out one by one
+    std::uint64_t directory_bytes_ = 0;
     std::uint64_t written_ = 0;  // bytes of the archive
     std::uint64_t entries_ = 0;
     // The present entry.

@@ -26,7 +26,7 @@ struct FakeEgress final : sandbox::Egress {
     }
     void open(const std::string& id, const sandbox::EgressSettings& settings,
               sandbox::InnerListener) override {
-        told.push_back("open " + id + ' ' + settings.allow.at(0));
+        told.push_back("open " + id + ' ' + (settings.allow.empty() ? "" : settings.allow[0]));
     }
     void open_routes(const std::string& id, const sandbox::EgressSettings& settings,
                      const std::vector<sandbox::EgressRoute>& defaults, sandbox::InnerListener) override {
@@ -95,6 +95,15 @@ TEST_CASE("The proxy of a sandbox is there before its guest, and ends with the g
     CHECK(house.egress.told.back() == "change " + id + " egress 2");
     house.stop(id);
     CHECK(house.egress.told.back() == "close " + id);
+}
+
+TEST_CASE("A mode that changes while the sandbox starts ends the operator's routes, too") {
+    House house;
+    const std::string id = house.make(sandbox::NetworkMode::egress);
+    house.sandboxes.start(id, {}, [](const auto&) {});
+    house.sandboxes.set_network(id, {sandbox::NetworkMode::none, {}});
+    house.settle();
+    CHECK(house.egress.told.back() == "change " + id + " none 0");
 }
 
 TEST_CASE("A mode counts from the next start on, a list at once") {

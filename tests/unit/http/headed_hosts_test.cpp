@@ -47,9 +47,11 @@ class OneSecret final : public http::EgressSecrets {
         auto good = check(name, user_id, host);
         if (good.has_value())
             take("value-of-mine");
+        ++opened;
         return good;
     }
     bool is_gone = false;
+    mutable int opened = 0;
 };
 
 EgressRoute headed(const std::string& name = "a.example:443") {
@@ -321,11 +323,37 @@ TEST_CASE("An upstream that ends its connection between two requests is connecte
     }
     CHECK(lab.upstreams.size() == 2);
     CHECK_FALSE(program->is_cut);
-    // An upstream that cannot be verified any more gets nothing, and the program the reason.
+    // An upstream that cannot be verified any more gets nothing, and the program the reason. No secret is
+    // opened before.
     lab.certificate = issued("DNS:b.example");
+    const int opened = lab.secrets.opened;
     program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     CHECK(lab.upstream_read().empty());
     CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+    CHECK(lab.secrets.opened == opened);
+}
+
+TEST_CASE("An upstream that ends its connection before the first request is connected again") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    REQUIRE(::shutdown(lab.upstreams.back()->own_end.get(), SHUT_RDWR) == 0);
+    lab.run();
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET / HTTP/1.1\r\n"));
+    CHECK(lab.upstreams.size() == 2);
+}
+
+TEST_CASE("A program cannot choose a key exchange that holds up the server") {
+    HeadedLab lab;
+    // The last one is the control.
+    for (const char* group : {"ffdhe2048", "ffdhe8192", "X25519"}) {
+        INFO(group);
+        const auto program = lab.tunnel();
+        REQUIRE(SSL_CTX_set1_groups_list(program->settings(), group) == 1);
+        program->begin_tls("a.example", "a.example");
+        CHECK(lab.shake(*program) == (std::string_view(group) == "X25519"));
+    }
 }
 
 TEST_CASE("The first answer of an upstream that breaks HTTP is a 502 in the tunnel") {
