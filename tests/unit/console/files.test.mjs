@@ -73,7 +73,7 @@ test('what the server hides is counted, and asked for where it is wanted', async
     assert.equal((await files.list('', { all: true })).hidden, 0);
     await files.watch(undefined, true);
     assert.deepEqual(asked.map((address) => address.includes('all=1')), [false, true, true]);
-    assert.equal(await files.link('', true, true), '/v1/sandboxes/s/archive?all=1&token=t');
+    assert.equal(await files.link('', true, true), '/v1/sandboxes/s/archive?format=zip&all=1&token=t');
 });
 
 test('a link carries a token for files and no key', async () => {

@@ -122,7 +122,7 @@ TEST_CASE("A conversation with a status that there is not is refused by its key,
 
 TEST_CASE("A column with a number that no server writes is refused by the row's key") {
     for (const auto& [column, value] :
-         std::vector<std::pair<std::string, std::string>>{{"reason", "8"},
+         std::vector<std::pair<std::string, std::string>>{{"reason", "9"},
                                                           {"ttl_seconds", "4294967296"},
                                                           {"ttl_seconds", "-1"},
                                                           {"created_at", "-1"},

@@ -175,6 +175,13 @@ class EgressLab {
                 done(std::make_unique<FakeStream>(upstreams.back()));
             },
             [] { return std::make_unique<FakeOpeningReader>(); }};
+        made.secure = [this](std::unique_ptr<http::ByteStream> stream, const std::string& name,
+                             http::EgressDialDone done) {
+            secured.push_back(name);
+            if (has_bad_certificate)
+                return done(base::Error(base::Errc::upstream_failed, "TLS failed: certificate has expired"));
+            done(std::move(stream));
+        };
         made.bounds = bounds;
         made.reports = std::move(reports);
         made.questions = questions_;
@@ -188,6 +195,8 @@ class EgressLab {
     http::EgressQuestions* const questions_;
 
   public:
+    std::vector<std::string> secured;  // names that upstreams were to prove
+    bool has_bad_certificate = false;
     FakeEgressPolicy policy;
     std::map<std::string, http::EgressAddresses> names{
         {"a.example", {*http::parse_address("192.0.2.1"), *http::parse_address("192.0.2.2")}},

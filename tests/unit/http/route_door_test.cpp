@@ -68,13 +68,6 @@ struct RouteLab : EgressLab {
     RouteLab& operator=(const RouteLab&) = delete;
     http::EgressParts parts() {
         http::EgressParts made{policy, {}, {}, {}};
-        made.secure = [this](std::unique_ptr<http::ByteStream> stream, const std::string& name,
-                             http::EgressDialDone done) {
-            secured.push_back(name);
-            if (has_bad_certificate)
-                return done(base::Error(base::Errc::upstream_failed, "TLS failed: certificate has expired"));
-            done(std::move(stream));
-        };
         made.secrets = &secrets;
         return made;
     }
@@ -85,8 +78,6 @@ struct RouteLab : EgressLab {
         return take(*inside).substr(0, 12);
     }
     FakeSecrets secrets;
-    std::vector<std::string> secured;
-    bool has_bad_certificate = false;
     const std::shared_ptr<http::RouteDoor> routes;
 };
 
