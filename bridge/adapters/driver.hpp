@@ -1,5 +1,5 @@
 // Runs an agent by its protocol: the guest's lines on stdin and stdout, the agent's on its own. One thread;
-// only a write to the guest waits, as that of any agent does.
+// only a write to the guest waits, as that of any agent does; one to the log never.
 #pragma once
 
 #include <functional>

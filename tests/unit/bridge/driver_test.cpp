@@ -35,6 +35,7 @@ for line in sys.stdin:
             send(id="p", method="session/request_permission", params={"sessionId": "s1", "toolCall": {"toolCallId": "c1", "title": "Write", "rawInput": {"a": 1}},
                  "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
             complain("out of luck"); os._exit(3)
+        if how == "shouts": complain("x" * (1 << 20))
         if how == "kills": os.kill(os.getppid(), signal.SIGKILL); continue
         if how == "floods": sys.stdout.write("noise\n" * 200000)
         if how == "ends": send(id=i, error={"code": -32603, "message": "the session is over"}); sys.exit(0)
@@ -48,11 +49,13 @@ class AgentLab {
         REQUIRE(::mkfifo(fifo_.c_str(), 0600) == 0);
         // Without a reader the agent would wait in its open(2).
         held_.reset(::open(fifo_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        REQUIRE(::mkfifo((folder_.path() / "unread").c_str(), 0600) == 0);
+        const std::string log = how == "shouts" ? "<>\"$2/unread\"" : ">>\"$2/log\"";
         const nlohmann::json recipe = {
             {"adapter", "acp"}, {"name", "fake"}, {"argv", {"python3", "-c", k_agent, how, fifo_}}};
         const nlohmann::json argv = {"/bin/sh",
                                      "-c",
-                                     "exec env ASH_WORKSPACE_DIR=\"$2\" \"$0\" \"$1\" 2>>\"$2/log\"",
+                                     "exec env ASH_WORKSPACE_DIR=\"$2\" \"$0\" \"$1\" 2" + log,
                                      build_path("bin/atoll-agent"),
                                      recipe.dump(),
                                      folder_.path().string()};
@@ -146,6 +149,13 @@ TEST_CASE("an agent that ends its session and itself tells why, and ends its tur
     CHECK(turn.data("error") == nlohmann::json{{"code", "agent_error"}, {"message", "the session is over"}});
     CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 0"})");
     CHECK(lab.is_gone());
+}
+
+TEST_CASE("an agent whose log nobody reads goes on with its turn") {
+    const AgentLab lab("shouts");
+    Client control = lab.begin();
+    REQUIRE(control.line() == k_started);
+    CHECK(lab.process.run("go").names() == "turn_complete done");
 }
 
 TEST_CASE("an agent does not outlive its adapter") {
