@@ -19,8 +19,8 @@ class AgentState {
     AgentState(const std::string& workspace, const std::string& agent);
 
     const std::string& folder() const noexcept { return folder_; }
-    /// Makes the folder and writes `files`, by paths in it, in place of those that are there. Returns what
-    /// went wrong; empty: nothing.
+    /// Makes the folder and writes `files`, by paths in it, in place of all that is there. Returns what went
+    /// wrong; empty: nothing.
     std::string prepare(const std::vector<std::pair<std::string, std::string>>& files) const;
     /// The one of an earlier start; empty: none.
     std::string session() const;
