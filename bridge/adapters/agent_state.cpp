@@ -18,6 +18,8 @@ namespace atl::adapter {
 namespace {
 
 constexpr const char* k_session_file = "/atoll-session";
+// The session that was taken last and not confirmed.
+constexpr const char* k_tried_file = "/atoll-session.tried";
 
 std::string error_of(const std::string& path) {
     return path + ": " + strerrordesc_np(errno);
@@ -101,9 +103,18 @@ std::string AgentState::prepare(const std::vector<std::pair<std::string, std::st
     return {};
 }
 
-std::string AgentState::session() const {
+std::string AgentState::take_session() const {
     std::string text = read_head(folder_ + k_session_file, k_max_kept_session_bytes + 1).value_or("");
-    return text.size() <= k_max_kept_session_bytes ? text : std::string();
+    const std::string mark = folder_ + k_tried_file;
+    if (text.size() > k_max_kept_session_bytes || read_head(mark, k_max_kept_session_bytes + 1) == text)
+        return {};
+    if (!text.empty())
+        static_cast<void>(write_file(mark, text));
+    return text;
+}
+
+void AgentState::confirm() const {
+    static_cast<void>(clear_path(folder_ + k_tried_file));
 }
 
 std::string AgentState::keep_session(std::string_view session) const {

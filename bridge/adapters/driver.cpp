@@ -123,7 +123,7 @@ int Driver::run() {
         log("cannot set up its loop");
         return 70;  // EX_SOFTWARE of sysexits.h
     }
-    begin(state_.session());
+    begin(state_.take_session());
     return over_ ? 1 : loop_.run();
 }
 
@@ -298,6 +298,8 @@ void Driver::pump() {
     timing_.look_at(wishes_.log, to_host);
     if (const std::string lines = std::exchange(wishes_.log, {}); !lines.empty())
         log(lines);
+    if (protocol_->is_ready() && !std::exchange(confirmed_, true))
+        state_.confirm();
     if (const std::string session = std::exchange(wishes_.session, {}); !session.empty())
         if (const std::string wrong = state_.keep_session(session); !wrong.empty())
             log("cannot keep the session: " + wrong);
@@ -337,8 +339,12 @@ void Driver::tell_end(std::string_view why) {
 
 void Driver::end(int status) {
     over_ = true;
-    if (pid_ > 0)
+    if (pid_ > 0) {
+        // An agent may be a script around the program proper. This program has SIGTERM blocked.
+        if (getpgrp() == getpid())
+            kill(0, SIGTERM);
         kill(pid_, SIGKILL);
+    }
     loop_.stop(status);
 }
 

@@ -77,6 +77,7 @@ class Driver {
     std::string last_words_;  // the end of the log since the agent started
     base::UniqueFd signals_;
     pid_t pid_ = -1;
+    bool confirmed_ = false;  // the session, to `state_`
     bool stopping_ = false;
     bool over_ = false;
     Watch host_watch_;

@@ -41,15 +41,32 @@ TEST_CASE("the state of an agent takes the place of whatever lies in its way") {
         fs::create_directories(folder / "config.toml.new/deep");
         fs::create_directories(folder / "sub/b");
         fs::create_directories(folder / "atoll-session/deep");
-        CHECK(state.session().empty());
+        CHECK(state.take_session().empty());
     }
     CHECK(prepare().empty());
     CHECK(text_in(folder / "config.toml") == "a=1");
     CHECK(fs::is_regular_file(folder / "sub/b"));
     CHECK(state.keep_session("s1").empty());
-    CHECK(state.session() == "s1");
+    CHECK(state.take_session() == "s1");
     CHECK(state.keep_session({}).empty());
-    CHECK(state.session().empty());
+    CHECK(state.take_session().empty());
+}
+
+TEST_CASE("a session is taken once until it is confirmed") {
+    const TempDir workspace;
+    const adapter::AgentState state(workspace.path().string(), "fake");
+    REQUIRE(state.prepare({}).empty());
+    CHECK(state.take_session().empty());
+    REQUIRE(state.keep_session("s1").empty());
+    CHECK(state.take_session() == "s1");
+    state.confirm();
+    CHECK(state.take_session() == "s1");
+    CHECK(state.take_session().empty());
+    REQUIRE(state.keep_session("s2").empty());
+    CHECK(state.take_session() == "s2");
+    state.confirm();
+    REQUIRE(state.keep_session(std::string(adapter::k_max_kept_session_bytes + 1, 's')).empty());
+    CHECK(state.take_session().empty());
 }
 
 TEST_CASE("a file of an agent's state that has its text already is not written again") {

@@ -18,16 +18,18 @@ namespace {
 
 /// An ACP agent that misbehaves as its first argument says. It holds the FIFO that the second one names.
 constexpr const char* k_agent = R"python(
-import json, os, signal, sys
+import json, os, signal, subprocess, sys
 how = sys.argv[1]; held = os.open(sys.argv[2], os.O_WRONLY)
 def send(**m): print(json.dumps(dict({"jsonrpc": "2.0"}, **m)), flush=True)
 def complain(text): print(text, file=sys.stderr, flush=True)
+if how == "bears": subprocess.Popen(["sleep", "1000"], pass_fds=[held])
 if how == "prints": print("Loading", flush=True)
 for line in sys.stdin:
     m = json.loads(line); kind, i = m.get("method"), m.get("id")
     if kind == "initialize":
         if how == "hangs": complain("waiting for a licence"); continue
-        send(id=i, result={"protocolVersion": 0 if how == "old" else 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}})
+        send(id=i, result={"protocolVersion": 0 if how in ("old", "bears") else 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}})
+    elif kind == "session/resume" and how == "stalls": complain("resuming")
     elif kind == "session/resume": complain("no such session"); sys.exit(1)
     elif kind == "session/new": send(id=i, result={"sessionId": "s1"})
     elif kind == "session/prompt":
@@ -63,6 +65,8 @@ class AgentLab {
     }
 
     Client begin() const { return process.send(start_); }
+    const std::string& start() const { return start_; }
+    std::string folder() const { return folder_.path().string(); }
     std::filesystem::path session() const { return folder_.path() / ".atoll/agents/fake/atoll-session"; }
     std::string log() const {
         std::ostringstream text;
@@ -96,6 +100,13 @@ TEST_CASE("an agent of another version of its protocol does not start, and its l
     CHECK(nlohmann::json::parse(control.line().value()).at("error") ==
           "the agent exited with status 1 before it was ready");
     CHECK(lab.has_logged("atoll-agent: the agent fake speaks version 0 of ACP"));
+    CHECK(lab.is_gone());
+}
+
+TEST_CASE("the programs that an agent has started are gone when it is given up") {
+    const AgentLab lab("bears");
+    Client control = lab.begin();
+    CHECK(nlohmann::json::parse(control.line().value()).contains("error"));
     CHECK(lab.is_gone());
 }
 
@@ -165,6 +176,22 @@ TEST_CASE("an agent does not outlive its adapter") {
     CHECK(lab.process.run("go").data("error") ==
           nlohmann::json{{"code", "agent_crashed"}, {"message", "the agent was killed by SIGKILL"}});
     CHECK(lab.is_gone());
+}
+
+TEST_CASE("an old session over which an agent hangs is not tried again") {
+    AgentLab lab("stalls");
+    std::filesystem::create_directories(lab.session().parent_path());
+    std::ofstream(lab.session()) << "s0";
+    {
+        const Client control = lab.begin();
+        REQUIRE(eventually([&] { return lab.has_logged("resuming"); }));
+        CHECK(lab.process.ask(R"({"cmd":"shutdown"})").at("ok") == true);
+        CHECK(lab.process.wait() == 0);
+    }
+    const GuestProcess next{GuestProcess::Space::own, guest::Peers::outside, lab.folder()};
+    Client control = next.send(lab.start());
+    REQUIRE(control.line() == k_started);
+    CHECK(next.run("go").names() == "turn_complete done");
 }
 
 TEST_CASE("an agent that ends over its old session is started again with a new one") {
