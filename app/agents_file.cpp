@@ -92,7 +92,8 @@ std::optional<std::filesystem::path> read_dir(http::ObjectReader& reader, AgentS
         return dir;
     if (!dir.is_absolute() || agent.setup.empty())
         reader.fail("dir", "an absolute path of a folder; " + *text + " is none");
-    agent.missing = "its folder " + *text + " is not there";
+    // Users read it: it names no path of this host.
+    agent.missing = "its folder is not there";
     return std::nullopt;
 }
 
@@ -116,7 +117,7 @@ void look_for_program(AgentSpec& agent, const std::string& program) {
         const fs::path host = agent.dir ? *agent.dir / program.substr(inner.size()) : fs::path();
         if (!agent.dir || !fs::exists(host, ignored))
             agent.missing = "its program " + program + " is not there" +
-                            (agent.dir ? ": " + host.string() : ": the agent has no `dir`");
+                            (agent.dir ? " in its folder" : ": the agent has no `dir`");
     } else if (program.find('/') == std::string::npos && !fs::exists(find_program(program), ignored)) {
         agent.missing = "its program " + program + " is not in PATH";
     }

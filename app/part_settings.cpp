@@ -72,7 +72,23 @@ std::string lang_of_sandboxes(const char* lang) {
     return lang;
 }
 
-sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path) {
+namespace {
+
+// As a value, or behind a word such as `Bearer`.
+bool is_set_by_route(const std::vector<sandbox::AgentSpec>& agents, const std::string& value) {
+    const auto has_value = [&](const sandbox::RouteHeader& header) { return header.value.ends_with(value); };
+    const auto sets = [&](const sandbox::EgressRoute& route) {
+        return std::ranges::any_of(route.headers, has_value);
+    };
+    return !value.empty() && std::ranges::any_of(agents, [&](const sandbox::AgentSpec& agent) {
+        return std::ranges::any_of(agent.routes, sets);
+    });
+}
+
+}  // namespace
+
+sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path,
+                                          const std::vector<sandbox::AgentSpec>& agents) {
     sandbox::ManagerSettings settings;
     settings.max_sandboxes = config.max_sandboxes;
     settings.max_memory_mb = config.max_memory_mb;
@@ -84,6 +100,9 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
         ceilings.memory_mb = static_cast<std::uint32_t>(config.max_memory_mb);
     settings.default_limits = http::lowered_to(ceilings, config.default_limits);
     settings.host_env = sandbox::pick_host_env(environ);
+    std::erase_if(settings.host_env, [&](const auto& variable) {
+        return variable.first == "ANTHROPIC_API_KEY" && is_set_by_route(agents, variable.second);
+    });
     std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "PATH"; });
     settings.host_env.emplace_back("PATH", sandbox_path);
     std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "LANG"; });

@@ -26,8 +26,10 @@ base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& co
 /// LANG of sandboxes, of the server's own: C.UTF-8 where that is not set, is C or POSIX, as service managers
 /// and scripts set it, or names no locale of this host. Programs would count bytes for characters.
 std::string lang_of_sandboxes(const char* lang);
-/// `sandbox_path` is PATH inside, in place of the server's own.
-sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path);
+/// `sandbox_path` is PATH inside, in place of the server's own. A key that a route of one of the `agents`
+/// sets outside of the sandboxes is not inside of any.
+sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path,
+                                          const std::vector<sandbox::AgentSpec>& agents);
 fs_guard::MeterSettings meter_settings(const Config& config);
 /// The budget of logs: --log-mb, or a tenth of the disk that holds the data directory.
 std::uint64_t log_budget_bytes(const Config& config, const std::filesystem::path& data_dir);

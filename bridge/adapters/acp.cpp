@@ -87,6 +87,13 @@ void AcpProtocol::on_object(const Json& object, std::string_view) {
             on_update(*update);
 }
 
+/// A reply to a prompt ends its turn with what is known. Any other reply says what is not known any more.
+void AcpProtocol::on_head(Json head, const std::string& why) {
+    if (text_of(head, "method").empty() && step_ != Step::prompt)
+        head["error"] = {{"message", why}};
+    on_object(head, {});
+}
+
 void AcpProtocol::on_reply(const Json& object) {
     const Json* const id = member(object, "id");
     if (step_ == Step::none || id == nullptr || *id != Json(step_id_))

@@ -28,9 +28,7 @@ void AgentProtocol::agent_line(std::string_view line) {
         return;
     if (const std::optional<Json> object = parse_line(line)) {
         on_object(*object, line);
-        if (waiting_ && !events_.is_open())
-            command(*std::exchange(waiting_, std::nullopt));
-        return;
+        return begin_waiting();
     }
     if (complaints_++ < k_max_complaints)
         log("the agent wrote a line that is no JSON object: " +
@@ -43,6 +41,13 @@ void AgentProtocol::agent_long_line(std::string_view head) {
         " bytes, which was dropped; the line: " + base::excerpt(head, base::k_quoted_line_bytes);
     log(text);
     events_.error("line_too_long", text);
+    on_head(parse_head(head), text);
+    begin_waiting();
+}
+
+void AgentProtocol::begin_waiting() {
+    if (waiting_ && !events_.is_open())
+        command(*std::exchange(waiting_, std::nullopt));
 }
 
 void AgentProtocol::command(const HostCommand& command) {

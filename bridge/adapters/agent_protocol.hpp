@@ -53,6 +53,9 @@ class AgentProtocol {
 
   protected:
     virtual void on_object(const Json& object, std::string_view line) = 0;
+    /// A line that is too long begins with the members `head` (parse_head()); `why` says so. Whoever waits
+    /// for what the line says is answered.
+    virtual void on_head(Json head, const std::string& why) = 0;
     virtual void prompt(const std::string& text) = 0;
     /// The open turn is interrupted; those of its permissions that wait are cancelled already.
     virtual void interrupt() = 0;
@@ -75,6 +78,8 @@ class AgentProtocol {
     TurnEvents events_;
 
   private:
+    void begin_waiting();
+
     struct Permission {
         std::vector<PermissionOption> options;
         Json request;

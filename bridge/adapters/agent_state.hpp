@@ -19,11 +19,14 @@ class AgentState {
     AgentState(const std::string& workspace, const std::string& agent);
 
     const std::string& folder() const noexcept { return folder_; }
-    /// Makes the folder and writes `files`, by paths in it, in place of those that are there. Returns what
-    /// went wrong; empty: nothing.
+    /// Makes the folder and writes `files`, by paths in it, in place of all that is there. Returns what went
+    /// wrong; empty: nothing.
     std::string prepare(const std::vector<std::pair<std::string, std::string>>& files) const;
-    /// The one of an earlier start; empty: none.
-    std::string session() const;
+    /// The one of an earlier start; empty: none. It is given once, until confirm(): a start that an old
+    /// session does not survive is not tried again.
+    std::string take_session() const;
+    /// The agent works with the session that was taken.
+    void confirm() const;
     /// In place of the one that is there; an empty one removes it. Returns as prepare().
     std::string keep_session(std::string_view session) const;
 

@@ -1,13 +1,17 @@
 #include "bridge/adapters/driver.hpp"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -39,6 +43,26 @@ bool write_all(int fd, std::string_view text) {
         text.remove_prefix(static_cast<std::size_t>(size));
     }
     return true;
+}
+
+/// Writes as much as there is room for now; the rest is lost.
+void write_now(int fd, std::string_view text) {
+    while (!text.empty()) {
+        iovec piece{const_cast<char*>(text.data()), text.size()};
+        ssize_t size = pwritev2(fd, &piece, 1, -1, RWF_NOWAIT);
+        if (size < 0 && errno != EAGAIN && errno != EINTR) {
+            // Some files do not know the flag. A pipe that is ready takes PIPE_BUF bytes at once (pipe(7)).
+            pollfd room{fd, POLLOUT, 0};
+            if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+                return;
+            size = write(fd, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+        }
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0)
+            return;
+        text.remove_prefix(static_cast<std::size_t>(size));
+    }
 }
 
 /// Reads up to k_read_bytes from a pipe. Nothing: it is empty; an empty text: it has ended.
@@ -99,7 +123,7 @@ int Driver::run() {
         log("cannot set up its loop");
         return 70;  // EX_SOFTWARE of sysexits.h
     }
-    begin(state_.session());
+    begin(state_.take_session());
     return over_ ? 1 : loop_.run();
 }
 
@@ -197,8 +221,8 @@ void Driver::on_errors() {
 }
 
 void Driver::remember(std::string_view text) {
-    // The log loses text rather than hold up a turn.
-    static_cast<void>(write_all(STDERR_FILENO, text));
+    // The pipe is shared and read at a bounded rate: the log loses text rather than hold up a turn.
+    write_now(STDERR_FILENO, text);
     last_words_.append(text);
     if (last_words_.size() > k_last_words_bytes)
         last_words_.erase(0, last_words_.size() - k_last_words_bytes);
@@ -274,6 +298,8 @@ void Driver::pump() {
     timing_.look_at(wishes_.log, to_host);
     if (const std::string lines = std::exchange(wishes_.log, {}); !lines.empty())
         log(lines);
+    if (protocol_->is_ready() && !std::exchange(confirmed_, true))
+        state_.confirm();
     if (const std::string session = std::exchange(wishes_.session, {}); !session.empty())
         if (const std::string wrong = state_.keep_session(session); !wrong.empty())
             log("cannot keep the session: " + wrong);
@@ -313,8 +339,12 @@ void Driver::tell_end(std::string_view why) {
 
 void Driver::end(int status) {
     over_ = true;
-    if (pid_ > 0)
+    if (pid_ > 0) {
+        // An agent may be a script around the program proper. This program has SIGTERM blocked.
+        if (getpgrp() == getpid())
+            kill(0, SIGTERM);
         kill(pid_, SIGKILL);
+    }
     loop_.stop(status);
 }
 

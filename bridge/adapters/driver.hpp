@@ -1,5 +1,5 @@
 // Runs an agent by its protocol: the guest's lines on stdin and stdout, the agent's on its own. One thread;
-// only a write to the guest waits, as that of any agent does.
+// only a write to the guest waits, as that of any agent does; one to the log never.
 #pragma once
 
 #include <functional>
@@ -77,6 +77,7 @@ class Driver {
     std::string last_words_;  // the end of the log since the agent started
     base::UniqueFd signals_;
     pid_t pid_ = -1;
+    bool confirmed_ = false;  // the session, to `state_`
     bool stopping_ = false;
     bool over_ = false;
     Watch host_watch_;

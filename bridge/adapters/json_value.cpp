@@ -1,11 +1,47 @@
 #include "bridge/adapters/json_value.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bridge/json_scan.hpp"
 #include "core/plain/guest_limits.hpp"
 
 namespace atl::adapter {
+namespace {
+
+constexpr std::size_t k_max_head_text_bytes = 1024;
+
+struct HeadVisitor : bridge::ObjectVisitor {
+    bool on_string(const std::string& key, std::string& value) {
+        if (value.size() <= k_max_head_text_bytes)
+            members[key] = std::move(value);
+        return true;
+    }
+    bool on_bool(const std::string& key, bool value) {
+        members[key] = value;
+        return true;
+    }
+    bool on_unsigned(const std::string& key, std::uint64_t value) {
+        members[key] = value;
+        return true;
+    }
+    bool enters(const std::string& key) {
+        if (key != "result" && key != "response" && key != "error")
+            return false;
+        entered = key;
+        members[key] = Json::object();
+        return true;
+    }
+    bool on_inner(const std::string& name, bridge::JsonKind kind, std::string_view text) {
+        if (kind == bridge::k_string && text.size() <= k_max_head_text_bytes)
+            members[entered][name] = std::string(text);
+        return true;
+    }
+    Json members = Json::object();
+    std::string entered;
+};
+
+}  // namespace
 
 std::optional<Json> parse_line(std::string_view line) {
     // A NUL would end the text for the scan, and not for the document.
@@ -15,6 +51,13 @@ std::optional<Json> parse_line(std::string_view line) {
     if (bridge::scan_object(line, base::k_max_event_depth, any) != bridge::Scan::complete)
         return std::nullopt;
     return Json::parse(line, nullptr, false);
+}
+
+Json parse_head(std::string_view head) {
+    HeadVisitor visitor;
+    // The scan ends where the text does.
+    static_cast<void>(bridge::scan_object(head, base::k_max_event_depth, visitor));
+    return std::move(visitor.members);
 }
 
 const Json* member(const Json& object, const char* name) {

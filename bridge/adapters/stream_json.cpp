@@ -109,6 +109,22 @@ void StreamJsonProtocol::on_object(const Json& object, std::string_view line) {
         on_result(object);
 }
 
+void StreamJsonProtocol::on_head(Json head, const std::string& why) {
+    const std::string_view type = text_of(head, "type");
+    if (type == "control_request")
+        return on_control_request(head);
+    if (type == "system")
+        return on_system(head);
+    if (type == "result" && events_.is_open())
+        return on_result(head);
+    if (type != "control_response" || is_ready())
+        return;
+    on_control_response(head);
+    // The line may name the request behind its answer.
+    if (!is_ready() && wishes_.failure.empty())
+        wishes_.failure = "refused to initialize: " + why;
+}
+
 /// The object goes on as it came where an event can hold it so.
 void StreamJsonProtocol::tell_object(const Json& object, std::string_view line) {
     const bool is_plain =

@@ -55,8 +55,13 @@ void TurnEvents::plan(const Json& entries) {
 }
 
 void TurnEvents::tool_use(std::string_view id, std::string_view name, const Json& input, const Json& more) {
-    if (!is_open() || tools_.size() == k_max_open_tools || !tools_.emplace(id, false).second)
+    if (!is_open() || has_tool(id))
         return;
+    if (tools_.size() == k_max_open_tools)
+        std::erase_if(tools_, [](const auto& tool) { return tool.second; });
+    if (tools_.size() == k_max_open_tools)
+        return;
+    tools_.emplace(id, false);
     Json data = {{"id", id}, {"name", head_of(name, k_max_name_bytes)}};
     data["input"] = input.is_object() ? input : input.is_null() ? Json::object() : Json{{"value", input}};
     add_members(data, more);

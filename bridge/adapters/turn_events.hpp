@@ -15,7 +15,7 @@ namespace atl::adapter {
 /// Longer ids of tools, options and requests are not taken; longer names are cut.
 inline constexpr std::size_t k_max_id_bytes = 256;
 inline constexpr std::size_t k_max_name_bytes = 1024;
-/// An agent that runs more tools at once is told of as if the oldest had ended.
+/// Of the tools that an agent runs at once, more are not told.
 inline constexpr std::size_t k_max_open_tools = 1024;
 
 /// A choice of a permission, as the event has it.
@@ -44,7 +44,8 @@ class TurnEvents {
     /// `data` is the text of a JSON object without raw control characters.
     void message(std::string_view data);
     void plan(const Json& entries);
-    /// Once for each id; `more` are members that are added to the event, an object.
+    /// Once for each id, as long as it is remembered: ended tools are forgotten where there are many; `more`
+    /// are members that are added to the event, an object.
     void tool_use(std::string_view id, std::string_view name, const Json& input, const Json& more);
     /// True once tool_use() was called for this id in this turn.
     bool has_tool(std::string_view id) const { return tools_.contains(std::string(id)); }

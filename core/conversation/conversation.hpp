@@ -278,6 +278,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
             put_sandbox();
     }
     void on_permission(const PermissionDecision& decision);
+    /// Again until the guest of this turn has it.
+    void tell_permission(std::uint64_t turn, const std::string& id, const std::string& option_id);
     void arm_life();
     void on_life_timer(Lifetime::Over over);
 
@@ -289,7 +291,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::shared_ptr<EventLog> log_;
     Turn turn_;
     Permissions permissions_;
-    std::shared_ptr<std::size_t> permits_told_;  // on their way to the agent of the open turn
+    std::shared_ptr<std::size_t> permits_told_;  // on their way to the agent of the last query
     Generations generations_;
     RestartedProcesses kept_processes_;
     PortEvents port_events_;

@@ -2,6 +2,7 @@
 // agent.
 #include <utility>
 
+#include "core/base/limits.hpp"
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/event_json.hpp"
 #include "core/conversation/settings.hpp"
@@ -62,13 +63,35 @@ void Conversation::permission_asked(std::string_view data, Logged logged) {
 
 void Conversation::on_permission(const PermissionDecision& decision) {
     turn_.append_admitted(EventType::permission_resolved, permission_data(decision));
-    sandbox::Channel* const guest = machine_.turn_running() ? channel() : nullptr;
+    if (machine_.turn_running())
+        tell_permission(turn_.record().turn, decision.id, decision.option_id);
+}
+
+void Conversation::tell_permission(std::uint64_t turn, const std::string& id, const std::string& option_id) {
+    sandbox::Channel* const guest =
+        machine_.turn_running() && turn_.record().turn == turn ? channel() : nullptr;
     // An agent that asks for more at once than it may waits for the end of its turn.
     if (guest == nullptr || *permits_told_ == base::k_max_open_permissions)
         return;
     ++*permits_told_;
-    guest->permit(turn_name(turn_.record().turn), decision.id, decision.option_id,
-                  [told = permits_told_](const base::Result<void>&) { --*told; });
+    const std::weak_ptr<std::size_t> told = permits_told_;
+    guest->permit(turn_name(turn), id, option_id,
+                  [this, told, turn, id, option_id](const base::Result<void>& done) {
+                      const auto count = told.lock();
+                      if (!count)
+                          return;
+                      if (done || done.error().code() != base::Errc::bridge_failed) {
+                          --*count;
+                          return;
+                      }
+                      // The log says already how it was decided. It stays on its way meanwhile.
+                      context_.timers.arm(base::k_interrupt_retry, [this, told, turn, id, option_id] {
+                          if (const auto left = told.lock()) {
+                              --*left;
+                              tell_permission(turn, id, option_id);
+                          }
+                      });
+                  });
 }
 
 }  // namespace atl::conversation

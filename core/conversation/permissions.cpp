@@ -42,8 +42,8 @@ PermissionRequest parse_permission_request(std::string_view data) {
         return request;
     for (const Json& item : *options) {
         PermissionRequest::Option option{string_in(item, "optionId"), string_in(item, "kind")};
-        if (!option.id.empty() && !option.kind.empty() &&
-            request.options.size() < base::k_max_permission_options)
+        if (!option.id.empty() && option.id.size() <= base::k_max_permission_id_bytes &&
+            !option.kind.empty() && request.options.size() < base::k_max_permission_options)
             request.options.push_back(std::move(option));
     }
     return request;
@@ -93,7 +93,8 @@ void Permissions::deny(const PermissionRequest& request, Decision::Reason reason
 }
 
 void Permissions::ask(PermissionRequest request, const sandbox::AgentSpec& agent, Attended attended) {
-    if (waiting_.contains(request.id))
+    if (request.id.empty() || request.id.size() > base::k_max_permission_id_bytes ||
+        waiting_.contains(request.id))
         return;
     switch (agent.permissions) {
         case sandbox::PermissionPolicy::allow:

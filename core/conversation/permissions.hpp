@@ -27,7 +27,7 @@ struct PermissionRequest {
     std::string id;
     std::vector<Option> options;
 };
-/// `data`: of a checked event. What is no option is left out.
+/// `data`: of a checked event. What is no option is left out, one whose id is too long, too.
 PermissionRequest parse_permission_request(std::string_view data);
 
 /// How a permission was decided; what the event permission_resolved says.
@@ -59,7 +59,8 @@ class Permissions {
 
     /// yes: somebody follows the conversation, who could answer.
     enum class Attended : std::uint8_t { no, yes };
-    /// A request whose id waits already is ignored. Beyond k_max_open_permissions it is cancelled.
+    /// A request without an id, with one beyond k_max_permission_id_bytes, or whose id waits already is
+    /// ignored. Beyond k_max_open_permissions it is cancelled.
     void ask(PermissionRequest request, const sandbox::AgentSpec& agent, Attended attended);
     /// `option_id`: empty: cancelled. Errors: not_found, invalid_field for an option that it does not have.
     base::Result<void> answer(const std::string& id, const std::string& option_id);

@@ -9,6 +9,7 @@
 #include "core/conversation/digest.hpp"
 #include "core/conversation/event_json.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -292,6 +293,9 @@ void Turn::on_event(const sandbox::AgentEvent& event) {
         on_bad_line("an event of an unknown name");
         return;
     }
+    if (*type == EventType::permission_request && event.data.size() > base::k_max_permission_request_bytes)
+        return on_bad_line("a permission_request beyond " +
+                           std::to_string(base::k_max_permission_request_bytes) + " bytes");
     if (*type != EventType::done) {
         const auto logged = append_admitted(*type, event.data);
         if (*type == EventType::permission_request)

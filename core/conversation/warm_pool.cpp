@@ -22,6 +22,16 @@ constexpr base::Millis k_quiet{50};
 constexpr base::Millis k_first_retry{1000};
 constexpr base::Millis k_longest_retry{60'000};
 
+sandbox::NetworkMode network_of(const sandbox::AgentSpec& spec) {
+    return spec.needs_network ? sandbox::NetworkMode::egress : sandbox::NetworkMode::none;
+}
+
+/// Without a rule, a route or a question of the request's own.
+bool is_plain(sandbox::EgressSettings egress) {
+    egress.user_id.clear();
+    return egress == sandbox::EgressSettings{};
+}
+
 }  // namespace
 
 WarmPool::WarmPool(base::Timers& timers, sandbox::Manager& sandboxes, const std::vector<PoolSize>& sizes,
@@ -44,31 +54,33 @@ void WarmPool::fill() {
 
 void WarmPool::start_next() {
     // Room comes with a sandbox's end, and that calls fill().
-    if (closed_ || !starting_.empty() || is_full() || !sandboxes_.room_for({sandboxes_.default_limits()}))
+    if (closed_ || !starting_.empty() || is_full())
         return;
     for (std::size_t tried = 0; tried < shelves_.size(); ++tried) {
         Shelf& shelf = shelves_[next_];
         next_ = (next_ + 1) % shelves_.size();
-        if (shelf.ready.size() < shelf.size && shelf.rest == 0)
-            return start_one(shelf);
+        const sandbox::AgentSpec* const spec = find_agent_(shelf.agent);
+        if (spec != nullptr && shelf.ready.size() < shelf.size && shelf.rest == 0 &&
+            sandboxes_.room_for({limits_of(*spec)}))
+            return start_one(shelf, *spec);
     }
 }
 
-void WarmPool::start_one(Shelf& shelf) {
-    const sandbox::AgentSpec* spec = find_agent_(shelf.agent);
-    if (spec == nullptr)
-        return;
+sandbox::Limits WarmPool::limits_of(const sandbox::AgentSpec& spec) const {
+    return spec.limits.applied_to(sandboxes_.default_limits());
+}
+
+void WarmPool::start_one(Shelf& shelf, const sandbox::AgentSpec& spec) {
     sandbox::Record wanted;
     wanted.conversation_id = base::new_id();
-    wanted.limits = spec->limits.applied_to(sandboxes_.default_limits());
-    if (spec->needs_network)
-        wanted.network = sandbox::NetworkMode::egress;
+    wanted.limits = limits_of(spec);
+    wanted.network = network_of(spec);
     auto made = sandboxes_.create(std::move(wanted));
     if (!made)
         return on_failure(shelf, made.error());
     starting_ = made->id;
     gives_way_ = false;
-    sandboxes_.start(made->id, *spec,
+    sandboxes_.start(made->id, spec,
                      [this, agent = shelf.agent, id = made->id](const base::Result<void>& result) {
                          on_started(agent, id, result);
                      });
@@ -127,8 +139,9 @@ WarmPool::Shelf* WarmPool::shelf_of(const std::string& agent) {
 
 std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const CreateRequest& request) {
     Shelf* const shelf = shelf_of(agent);
-    if (shelf == nullptr || !request.env.empty() || request.network.mode != sandbox::NetworkMode::none ||
-        request.limits != sandboxes_.default_limits())
+    const sandbox::AgentSpec* const spec = shelf != nullptr ? find_agent_(agent) : nullptr;
+    if (spec == nullptr || !request.env.empty() || request.network.mode != network_of(*spec) ||
+        !is_plain(request.network.egress) || request.limits != limits_of(*spec))
         return std::nullopt;
     std::optional<Claimed> claimed;
     while (!claimed && !shelf->ready.empty()) {
@@ -141,6 +154,8 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
             claimed = Claimed{sandbox_record.conversation_id, std::move(sandbox_record)};
     }
     if (claimed) {
+        claimed->sandbox_record.egress = request.network.egress;
+        sandboxes_.set_network(claimed->sandbox_record.id, request.network);
         claimed_ = true;
         shelf->retry_pause = k_first_retry;
     }

@@ -58,7 +58,8 @@ class WarmPool {
     };
 
     void start_next();
-    void start_one(Shelf& shelf);
+    void start_one(Shelf& shelf, const sandbox::AgentSpec& spec);
+    sandbox::Limits limits_of(const sandbox::AgentSpec& spec) const;
     void on_started(const std::string& agent, const std::string& id, const base::Result<void>& result);
     void wait_for_next(base::Millis pause);
     void on_failure(Shelf& shelf, const base::Error& error);

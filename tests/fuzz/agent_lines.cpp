@@ -26,9 +26,11 @@ class Run {
         protocol_->start();
     }
 
-    /// A line that begins with `!` is of the guest.
+    /// A line that begins with `!` is of the guest; one with `<` is the beginning of a line that is too long.
     void line(std::string_view text) {
-        if (!text.starts_with('!')) {
+        if (text.starts_with('<')) {
+            protocol_->agent_long_line(text.substr(1));
+        } else if (!text.starts_with('!')) {
             protocol_->agent_line(text);
         } else if (const auto command = adapter::parse_host_command(text.substr(1))) {
             begun_ += command->kind == adapter::HostCommand::Kind::query ? 1 : 0;

@@ -228,7 +228,12 @@ class FakeChannel final : public sandbox::Channel {
         world_.later([done = std::move(done)] { done({}); });
     }
     void permit(std::string_view, std::string_view id, std::string_view option,
-                std::function<void(Result<void>)>) override {
+                std::function<void(Result<void>)> done) override {
+        if (world_.lost_permits > 0) {
+            --world_.lost_permits;
+            world_.later([done = std::move(done)] { done(Error(Errc::bridge_failed, "a fake loses it")); });
+            return;
+        }
         world_.permits.emplace_back(id, option);
     }
     void shutdown(std::function<void(Result<void>)> done) override {

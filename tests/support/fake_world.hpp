@@ -355,10 +355,11 @@ struct FakeWorld : sandbox::Launcher,
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones
     std::vector<std::pair<std::string, std::string>> permits;  // answers to agents: of which, by which option
-    std::map<std::string, std::uint32_t> workspaces;           // id -> uid
-    std::set<std::uint32_t> foreign;                           // uids that another server leases
-    std::set<std::string> unclaimed;                           // of those
-    std::map<std::string, std::uint32_t> trash;                // the same, being removed
+    std::size_t lost_permits = 0;                     // so many of the next ones do not reach the guest
+    std::map<std::string, std::uint32_t> workspaces;  // id -> uid
+    std::set<std::uint32_t> foreign;                  // uids that another server leases
+    std::set<std::string> unclaimed;                  // of those
+    std::map<std::string, std::uint32_t> trash;       // the same, being removed
     std::set<std::string> groups;
     std::map<std::string, sandbox::Limits> group_limits;  // by the name of the group, also of those before
     std::uint32_t most_cpu_percent = UINT32_MAX;          // that the kernel takes of a group that is there

@@ -364,7 +364,7 @@ TEST_CASE("LANG inside is the server's own where this host has it and it counts 
 
 TEST_CASE("The default memory of a sandbox fits into the bound of all and below its ceiling") {
     const auto default_mb = [](const std::vector<const char*>& arguments) {
-        return sandbox_settings(parse(arguments).config.value(), "/bin").default_limits.memory_mb;
+        return sandbox_settings(parse(arguments).config.value(), "/bin", {}).default_limits.memory_mb;
     };
     CHECK(default_mb({}) == 2048);
     CHECK(default_mb({"--max-memory-mb", "16"}) == 16);
@@ -373,13 +373,28 @@ TEST_CASE("The default memory of a sandbox fits into the bound of all and below 
     CHECK(default_mb({"--max-memory-mb", "1099511627776"}) == 2048);
 }
 
+TEST_CASE("A key of the server that a route of an agent sets outside is not inside of sandboxes") {
+    ::setenv("ANTHROPIC_API_KEY", "sk-1", 1);
+    const auto has_key = [](const std::string& header) {
+        atl::sandbox::AgentSpec agent;
+        agent.routes = {{"anthropic", "https://api.example.com", {{"x-api-key", header, ""}}, {}, {}, false}};
+        const auto env = sandbox_settings({}, "/bin", {atl::sandbox::AgentSpec{}, agent}).host_env;
+        return std::ranges::any_of(env, [](const auto& one) { return one.second == "sk-1"; });
+    };
+    CHECK(has_key("sk-2"));
+    CHECK(has_key(""));
+    CHECK_FALSE(has_key("sk-1"));
+    CHECK_FALSE(has_key("Bearer sk-1"));
+    ::unsetenv("ANTHROPIC_API_KEY");
+}
+
 TEST_CASE("Each default of a request has a flag, and a default above its ceiling is refused") {
     const auto parsed =
         parse({"--default-memory-mb", "512", "--default-max-processes", "32", "--default-idle-seconds", "900",
                "--default-ttl-seconds", "86400", "--default-preview-ports", "3000,8000"});
     INFO(parsed.text);
     REQUIRE(parsed.config);
-    CHECK(sandbox_settings(*parsed.config, "/bin").default_limits.memory_mb == 512);
+    CHECK(sandbox_settings(*parsed.config, "/bin", {}).default_limits.memory_mb == 512);
     CHECK(parsed.config->default_limits.max_processes == 32);
     const auto settings = conversation_settings(*parsed.config, {});
     CHECK(settings.default_idle_seconds == 900);

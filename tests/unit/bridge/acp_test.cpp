@@ -288,6 +288,46 @@ TEST_CASE("a prompt that an ACP agent refuses is an error, and a request that no
     CHECK(events[1]["ev"] == "done");
 }
 
+TEST_CASE(
+    "a line of an ACP agent beyond the bound is answered as its beginning asks, and ends what it would") {
+    Lab lab({"", "", "/workspace"});
+    SECTION("before the agent is ready") {
+        lab.agent_head(R"({"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentInfo":")");
+        CHECK(lab.wishes().failure.find("refused to initialize: the agent wrote a line beyond") == 0);
+        return;
+    }
+    begin(lab);
+    lab.query("t1", "write");
+    lab.query("t2", "next");
+    lab.to_agent();
+    lab.events();
+    lab.agent_head(
+        R"({"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"rawInput":")");
+    CHECK(lab.to_agent() == std::vector<Json>{reply(7, {{"outcome", {{"outcome", "cancelled"}}}})});
+    lab.agent_head(R"({"jsonrpc":"2.0","id":"w","method":"fs/write_text_file","params":{"content":")");
+    CHECK(lab.to_agent().at(0)["error"]["code"] == -32601);
+    lab.agent_head(R"({"jsonrpc":"2.0","method":"session/update","params":{"update":")");
+    lab.agent_head(R"(noise)");
+    CHECK(lab.to_agent().empty());
+    CHECK(lab.event_names() == "error error error error");
+    SECTION("the turn ends well") {
+        lab.agent_head(R"({"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens","_meta":{"x":")");
+        CHECK(lab.are_taken());
+        const auto events = lab.events();
+        REQUIRE(events.size() == 3);
+        CHECK(events[1]["data"]["result"] == "max_tokens");
+        CHECK(events[2]["ev"] == "done");
+    }
+    SECTION("the prompt is refused") {
+        lab.agent_head(R"({"jsonrpc":"2.0","id":3,"error":{"message":"no credit","data":")");
+        const auto events = lab.events();
+        REQUIRE(events.size() == 3);
+        CHECK(events[1]["data"]["message"] == "no credit");
+        CHECK(events[2]["ev"] == "done");
+    }
+    CHECK(lab.to_agent().at(0)["params"]["prompt"][0]["text"] == "next");
+}
+
 TEST_CASE("a query that comes before the end of an abandoned turn begins after it") {
     Lab lab({"", "", "/workspace"});
     begin(lab);

@@ -22,6 +22,10 @@ class ProtocolLab {
 
     void agent(const Json& object) { protocol_.agent_line(object.dump()); }
     void agent_text(std::string_view line) { protocol_.agent_line(line); }
+    /// The beginning of a line that is longer than the bound.
+    void agent_head(std::string_view head) {
+        protocol_.agent_long_line(std::string(head) + std::string(4096, 'x'));
+    }
     void host(const Json& command) { protocol_.command(adapter::parse_host_command(command.dump()).value()); }
     void query(const std::string& turn, const std::string& prompt) {
         host({{"cmd", "query"}, {"turn", turn}, {"prompt", prompt}, {"options", Json::object()}});

@@ -18,16 +18,18 @@ namespace {
 
 /// An ACP agent that misbehaves as its first argument says. It holds the FIFO that the second one names.
 constexpr const char* k_agent = R"python(
-import json, os, signal, sys
+import json, os, signal, subprocess, sys
 how = sys.argv[1]; held = os.open(sys.argv[2], os.O_WRONLY)
 def send(**m): print(json.dumps(dict({"jsonrpc": "2.0"}, **m)), flush=True)
 def complain(text): print(text, file=sys.stderr, flush=True)
+if how == "bears": subprocess.Popen(["sleep", "1000"], pass_fds=[held])
 if how == "prints": print("Loading", flush=True)
 for line in sys.stdin:
     m = json.loads(line); kind, i = m.get("method"), m.get("id")
     if kind == "initialize":
         if how == "hangs": complain("waiting for a licence"); continue
-        send(id=i, result={"protocolVersion": 0 if how == "old" else 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}})
+        send(id=i, result={"protocolVersion": 0 if how in ("old", "bears") else 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}})
+    elif kind == "session/resume" and how == "stalls": complain("resuming")
     elif kind == "session/resume": complain("no such session"); sys.exit(1)
     elif kind == "session/new": send(id=i, result={"sessionId": "s1"})
     elif kind == "session/prompt":
@@ -35,6 +37,7 @@ for line in sys.stdin:
             send(id="p", method="session/request_permission", params={"sessionId": "s1", "toolCall": {"toolCallId": "c1", "title": "Write", "rawInput": {"a": 1}},
                  "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
             complain("out of luck"); os._exit(3)
+        if how == "shouts": complain("x" * (1 << 20))
         if how == "kills": os.kill(os.getppid(), signal.SIGKILL); continue
         if how == "floods": sys.stdout.write("noise\n" * 200000)
         if how == "ends": send(id=i, error={"code": -32603, "message": "the session is over"}); sys.exit(0)
@@ -48,11 +51,13 @@ class AgentLab {
         REQUIRE(::mkfifo(fifo_.c_str(), 0600) == 0);
         // Without a reader the agent would wait in its open(2).
         held_.reset(::open(fifo_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        REQUIRE(::mkfifo((folder_.path() / "unread").c_str(), 0600) == 0);
+        const std::string log = how == "shouts" ? "<>\"$2/unread\"" : ">>\"$2/log\"";
         const nlohmann::json recipe = {
             {"adapter", "acp"}, {"name", "fake"}, {"argv", {"python3", "-c", k_agent, how, fifo_}}};
         const nlohmann::json argv = {"/bin/sh",
                                      "-c",
-                                     "exec env ASH_WORKSPACE_DIR=\"$2\" \"$0\" \"$1\" 2>>\"$2/log\"",
+                                     "exec env ASH_WORKSPACE_DIR=\"$2\" \"$0\" \"$1\" 2" + log,
                                      build_path("bin/atoll-agent"),
                                      recipe.dump(),
                                      folder_.path().string()};
@@ -60,6 +65,8 @@ class AgentLab {
     }
 
     Client begin() const { return process.send(start_); }
+    const std::string& start() const { return start_; }
+    std::string folder() const { return folder_.path().string(); }
     std::filesystem::path session() const { return folder_.path() / ".atoll/agents/fake/atoll-session"; }
     std::string log() const {
         std::ostringstream text;
@@ -93,6 +100,13 @@ TEST_CASE("an agent of another version of its protocol does not start, and its l
     CHECK(nlohmann::json::parse(control.line().value()).at("error") ==
           "the agent exited with status 1 before it was ready");
     CHECK(lab.has_logged("atoll-agent: the agent fake speaks version 0 of ACP"));
+    CHECK(lab.is_gone());
+}
+
+TEST_CASE("the programs that an agent has started are gone when it is given up") {
+    const AgentLab lab("bears");
+    Client control = lab.begin();
+    CHECK(nlohmann::json::parse(control.line().value()).contains("error"));
     CHECK(lab.is_gone());
 }
 
@@ -148,6 +162,13 @@ TEST_CASE("an agent that ends its session and itself tells why, and ends its tur
     CHECK(lab.is_gone());
 }
 
+TEST_CASE("an agent whose log nobody reads goes on with its turn") {
+    const AgentLab lab("shouts");
+    Client control = lab.begin();
+    REQUIRE(control.line() == k_started);
+    CHECK(lab.process.run("go").names() == "turn_complete done");
+}
+
 TEST_CASE("an agent does not outlive its adapter") {
     const AgentLab lab("kills");
     Client control = lab.begin();
@@ -155,6 +176,22 @@ TEST_CASE("an agent does not outlive its adapter") {
     CHECK(lab.process.run("go").data("error") ==
           nlohmann::json{{"code", "agent_crashed"}, {"message", "the agent was killed by SIGKILL"}});
     CHECK(lab.is_gone());
+}
+
+TEST_CASE("an old session over which an agent hangs is not tried again") {
+    AgentLab lab("stalls");
+    std::filesystem::create_directories(lab.session().parent_path());
+    std::ofstream(lab.session()) << "s0";
+    {
+        const Client control = lab.begin();
+        REQUIRE(eventually([&] { return lab.has_logged("resuming"); }));
+        CHECK(lab.process.ask(R"({"cmd":"shutdown"})").at("ok") == true);
+        CHECK(lab.process.wait() == 0);
+    }
+    const GuestProcess next{GuestProcess::Space::own, guest::Peers::outside, lab.folder()};
+    Client control = next.send(lab.start());
+    REQUIRE(control.line() == k_started);
+    CHECK(next.run("go").names() == "turn_complete done");
 }
 
 TEST_CASE("an agent that ends over its old session is started again with a new one") {

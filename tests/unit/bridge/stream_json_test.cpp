@@ -90,6 +90,52 @@ TEST_CASE(
         CHECK_FALSE(has(StreamJsonProtocol::flags({"", hostile, "/workspace"}), "--resume"));
 }
 
+TEST_CASE("a line of claude's beyond the bound is answered as its beginning asks, and ends what it would") {
+    Lab lab({"", "", "/workspace"});
+    const std::string first = lab.to_agent().at(0)["request_id"];
+    SECTION("its answer to the first request") {
+        lab.agent_head(R"({"type":"control_response","response":{"subtype":"success","request_id":")" +
+                       first + R"(","response":{"x":")");
+        CHECK(lab.event_names() == "ready");
+        lab.query("t1", "hi");
+        lab.to_agent();
+        lab.agent_head(
+            R"({"type":"control_request","request_id":"p1","request":{"subtype":"can_use_tool","tool_name":"Write","input":")");
+        const auto told = lab.to_agent();
+        REQUIRE(told.size() == 1);
+        CHECK(told[0]["response"]["subtype"] == "error");
+        CHECK(told[0]["response"]["request_id"] == "p1");
+        lab.agent_head(R"({"type":"assistant","message":{"content":")");
+        lab.agent_head(R"({"type":"result","subtype":"success","is_error":false,"result":")");
+        CHECK(lab.are_taken());
+        CHECK(lab.event_names() == "error error error turn_complete done");
+    }
+    SECTION("one that does not begin with the request's id") {
+        lab.agent_head(R"({"type":"control_response","response":{"response":{"x":")");
+        CHECK(lab.wishes().failure.find("refused to initialize") == 0);
+    }
+}
+
+TEST_CASE("all tools of a long turn are told, as long as not too many run at once") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "work");
+    for (std::size_t i = 0; i < adapter::k_max_open_tools; ++i) {
+        lab.agent(assistant("m1", tool("c" + std::to_string(i))));
+        lab.agent(tool_result("c" + std::to_string(i), false));
+    }
+    lab.events();
+    lab.agent(assistant("m1", tool("last")));
+    lab.agent(tool_result("last", false));
+    CHECK(lab.event_names() == "message tool_use message tool_result");
+    for (std::size_t i = 0; i <= adapter::k_max_open_tools; ++i)
+        lab.agent(assistant("m1", tool("o" + std::to_string(i))));
+    const auto events = lab.events();
+    const auto told = std::count_if(events.begin(), events.end(),
+                                    [](const Json& event) { return event["ev"] == "tool_use"; });
+    CHECK(static_cast<std::size_t>(told) == adapter::k_max_open_tools);
+}
+
 TEST_CASE("the pieces of claude's text come once, and its objects as they are") {
     Lab lab({"", "", "/workspace"});
     begin(lab);

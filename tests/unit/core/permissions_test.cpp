@@ -165,6 +165,51 @@ TEST_CASE("an agent hears of the decision of its permission, and the log has it 
     CHECK(turn.types() == "turn_start permission_request permission_resolved done ");
 }
 
+TEST_CASE("a decision that does not reach the guest is told again while its turn runs") {
+    AskedTurn turn;
+    turn.house.world.lost_permits = 2;
+    turn.say("permission_request", k_data);
+    CHECK(turn.house.world.permits.empty());
+    turn.house.world.timers.advance(base::k_interrupt_retry);
+    turn.house.settle();
+    CHECK(turn.house.world.lost_permits == 0);
+    CHECK(turn.house.world.permits.empty());
+    SECTION("it reaches it") {
+        turn.house.world.timers.advance(base::k_interrupt_retry);
+        turn.house.settle();
+        CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
+        turn.house.world.timers.advance(base::k_interrupt_retry);
+        turn.house.settle();
+        CHECK(turn.house.world.permits.size() == 1);
+    }
+    SECTION("the turn ends first") {
+        turn.say("done", "{}");
+        turn.house.world.timers.advance(base::k_interrupt_retry);
+        turn.house.settle();
+        CHECK(turn.house.world.permits.empty());
+    }
+    CHECK(turn.types().starts_with("turn_start permission_request permission_resolved "));
+}
+
+TEST_CASE("ids of permissions are bounded, and so is the event") {
+    const std::string most(base::k_max_permission_id_bytes, 'x');
+    const auto data = [](const std::string& id, const std::string& option) {
+        return R"({"id":")" + id + R"(","options":[{"optionId":")" + option + R"(","kind":"reject_once"}]})";
+    };
+    Table table;
+    table.ask(PermissionPolicy::deny, Permissions::Attended::yes, data(most, most));
+    table.ask(PermissionPolicy::deny, Permissions::Attended::yes, data("p2", most + "x"));
+    table.ask(PermissionPolicy::deny, Permissions::Attended::yes, data(most + "x", "n"));
+    table.ask(PermissionPolicy::deny, Permissions::Attended::yes, data("", "n"));
+    CHECK(table.decided == std::vector<std::string>{most + " denied policy " + most, "p2 denied policy "});
+
+    AskedTurn turn;
+    turn.say("permission_request", R"({"id":"p1","options":[],"x":")" +
+                                       std::string(base::k_max_permission_request_bytes, 'x') + "\"}");
+    CHECK(turn.types() == "turn_start error ");
+    CHECK(turn.house.world.permits.empty());
+}
+
 TEST_CASE("one who reads pages of the log does not follow the conversation: a permission is denied at once") {
     AskedTurn turn;
     turn.say("permission_request", k_data);

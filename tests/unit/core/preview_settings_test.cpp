@@ -1,6 +1,7 @@
 // What the preview of a sandbox shows, from its creation over changes, pauses and restarts, over fakes of
 // every port.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/core/house.hpp"
@@ -99,6 +100,54 @@ TEST_CASE("a sandbox that was started ahead takes the preview of who gets it") {
     pause(house, made->record.id);
     house.restart();
     CHECK(look(house, made->record.sandbox_id)->settings == made->preview);
+}
+
+TEST_CASE(
+    "a sandbox that was started ahead has the network and the limits of its agent, and goes to who asks so") {
+    struct AnyEgress final : sandbox::Egress {
+        base::Result<void> check(const sandbox::EgressSettings&) const override { return {}; }
+        base::Result<std::string> make_issuer(const std::string&) override { return std::string(); }
+        void open(const std::string&, const sandbox::EgressSettings&, sandbox::InnerListener) override {}
+        void open_routes(const std::string&, const sandbox::EgressSettings&,
+                         const std::vector<sandbox::EgressRoute>&, sandbox::InnerListener) override {}
+        void change(const std::string&, const sandbox::NetworkSettings&) override {}
+        void close(const std::string&) override {}
+    } egress;
+    conversation::ManagerSettings settings;
+    sandbox::AgentSpec agent{"shell", sandbox::AgentSpec::Kind::shell, {}, {}};
+    agent.limits.memory_mb = 300;
+    agent.needs_network = true;
+    settings.agents = {agent};
+    settings.pool = {{"shell", 1}};
+    sandbox::ManagerSettings bounded{10, 0};
+    bounded.max_memory_mb = GENERATE(600U, 299U);
+    bounded.default_limits = memory(100);
+    House house(bounded, settings);
+    house.sandboxes->set_egress(&egress);
+    house.conversations->open_pool();
+    house.settle();
+    for (int timer = 0; timer < 100 && house.conversations->pool().front().ready == 0; ++timer)
+        if (house.world.timers.fire_next())
+            house.settle();
+    const std::size_t ready = house.conversations->pool().front().ready;
+    // A start needs room for what it takes.
+    REQUIRE(ready == (bounded.max_memory_mb == 600 ? 1U : 0U));
+    if (ready == 0)
+        return;
+    conversation::CreateRequest wanted = request({});
+    wanted.limits = memory(300);
+    const auto none = house.create(wanted);
+    REQUIRE(none);
+    CHECK(house.conversations->pool().front().ready == 1);
+    CHECK(house.sandboxes->find(none->record.sandbox_id)->network == sandbox::NetworkMode::none);
+    wanted.network = {sandbox::NetworkMode::egress, {{}, "ann"}};
+    const auto made = house.create(std::move(wanted));
+    REQUIRE(made);
+    CHECK(house.conversations->pool().front().ready == 0);
+    const sandbox::Record& record = *house.sandboxes->find(made->record.sandbox_id);
+    CHECK(record.network == sandbox::NetworkMode::egress);
+    CHECK(record.egress.user_id == "ann");
+    CHECK(record.limits.memory_mb == 300);
 }
 
 TEST_CASE("the preview of a sandbox that is gone is told as ended, that of one that never was is not found") {
