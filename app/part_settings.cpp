@@ -74,7 +74,7 @@ std::string lang_of_sandboxes(const char* lang) {
 
 namespace {
 
-// As a value, or behind a word such as `Bearer`.
+// The key may stand behind a word such as `Bearer`.
 bool is_set_by_route(const std::vector<sandbox::AgentSpec>& agents, const std::string& value) {
     const auto has_value = [&](const sandbox::RouteHeader& header) { return header.value.ends_with(value); };
     const auto sets = [&](const sandbox::EgressRoute& route) {

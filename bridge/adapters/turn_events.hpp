@@ -15,7 +15,7 @@ namespace atl::adapter {
 /// Longer ids of tools, options and requests are not taken; longer names are cut.
 inline constexpr std::size_t k_max_id_bytes = 256;
 inline constexpr std::size_t k_max_name_bytes = 1024;
-/// Of the tools that an agent runs at once, more are not told.
+/// Tools that an agent runs beyond so many at once are not told.
 inline constexpr std::size_t k_max_open_tools = 1024;
 
 /// A choice of a permission, as the event has it.
