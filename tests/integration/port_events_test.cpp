@@ -152,7 +152,7 @@ TEST_CASE(
         CHECK((port == 9100 || port == 9300 || port == 9400));
         // Such a port of a server of this machine has a name, not a port of its own.
         CHECK(event["data"]["url"] == "http://" + lab.sandbox + "-" + std::to_string(port) +
-                                          ".preview.localhost:" + std::to_string(lab.server.port()) + "/");
+                                          ".localhost:" + std::to_string(lab.server.port()) + "/");
     }
 }
 
