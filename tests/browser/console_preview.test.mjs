@@ -36,9 +36,10 @@ for (const [form, flags] of Object.entries(FORMS)) {
             assert.equal(await page.getAttribute('#preview-open', 'href'), site.url);
             await screenshot(page, `console-preview-${form}`);
 
-            // A port that is not listed is offered.
+            // A port that is not listed is offered, or has a name of its own at once.
             await api.start(site, serve(8080, 'two'));
-            await page.click('#preview-offer button:has-text("8080")');
+            if (form === 'names') await page.click('#preview-offer button:has-text("8080")');
+            else await page.selectOption('#preview-port', '8080');
             await frame.filter({ hasText: 'second page' }).waitFor();
 
             // A page without hot reload is loaded again with each change, where that is wanted.
