@@ -58,6 +58,10 @@ export class Api {
     system() {
         return this.json('GET', '/v1/system');
     }
+    /** {agents: [{name, adapter, installed, reason?, setup?}]}. */
+    agents() {
+        return this.json('GET', '/v1/agents');
+    }
     list(cursor) {
         const from = cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor)}`;
         return this.json('GET', `/v1/conversations?order=newest&limit=50${from}`);
@@ -82,6 +86,11 @@ export class Api {
     /** Decides on a host that a program inside asks for: once, always or deny. */
     decide(id, requestId, decision) {
         return this.json('POST', `${pathOf(id)}/egress/${encodeURIComponent(requestId)}`, { body: { decision } });
+    }
+    /** Answers a permission_request with one of its options, or with null: cancels it. */
+    permit(id, permissionId, optionId) {
+        const body = optionId === null ? { outcome: 'cancelled' } : { optionId };
+        return this.json('POST', `${pathOf(id)}/permissions/${encodeURIComponent(permissionId)}`, { body });
     }
     /** What a sandbox uses now. */
     usage(sandboxId) {

@@ -1,8 +1,10 @@
 // The page: signing in, the list, the open conversation, dialogs. The fragment of the address names the open conversation.
+import { aboutAgent, agentChoices, firstAgent, missingAgents } from './agents.mjs';
 import { harmless } from './ansi.mjs';
 import { Api, ApiError } from './api.mjs';
 import { ask } from './ask.mjs';
 import { Chat } from './chat.mjs';
+import { h, options } from './dom.mjs';
 import { Drafts } from './drafts.mjs';
 import { enforcementOf, nameOf, serverLineOf } from './labels.mjs';
 import { LIMITS, readForm } from './limits.mjs';
@@ -13,8 +15,8 @@ import { NetworkFields } from './network_fields.mjs';
 import { NetworkPanel } from './network_panel.mjs';
 import { Outbox } from './outbox.mjs';
 import { PreviewPanel } from './preview_panel.mjs';
-import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
-import { h, options } from './view.mjs';
+import { QuestionsPanel } from './questions_panel.mjs';
+import { forget, fragmentOf, loadAgent, loadKey, readFragment, saveAgent, saveKey } from './store.mjs';
 import { Workbench } from './workbench.mjs';
 
 const NOTICE_MS = 6000;
@@ -27,7 +29,7 @@ for (const [name, id] of Object.entries({
     freeze: 'freeze', pause: 'pause', usage: 'usage', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
     folded: 'folded', waiting: 'waiting', starters: 'starters', loading: 'loading', opening: 'opening', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
     sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
-    createAgent: 'create-agent', createNetwork: 'create-network', createEgress: 'create-egress', createHint: 'create-hint', createError: 'create-error',
+    createAgent: 'create-agent', createAbout: 'create-about', createMissing: 'create-missing', createMissingSummary: 'create-missing-summary', createMissingList: 'create-missing-list', createNetwork: 'create-network', createEgress: 'create-egress', createHint: 'create-hint', createError: 'create-error',
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
 }))
     at[name] = byId(id);
@@ -60,12 +62,14 @@ const limitFields = new Map(
 
 let api = null;
 let system = null;
+let agents = [];
 let list = null;
 let drafts = new Drafts();
 let chat = null;
 let workbench = null;
 let preview = null;
 let network = null;
+let questions = null;
 let menu = null;
 let opening = 0;
 let signing = 0;
@@ -117,9 +121,9 @@ async function signIn(key) {
         forget();
         askForKey(new ApiError(401, problem.code, 'The server no longer takes this key.'));
     });
-    let answer;
+    let answers;
     try {
-        answer = await trying.system();
+        answers = await Promise.all([trying.system(), trying.agents()]);
     } catch (error) {
         if (attempt !== signing) return;
         if (error.status === 401) {
@@ -132,7 +136,7 @@ async function signIn(key) {
     if (attempt !== signing) return;
     close();
     list?.destroy();
-    system = answer;
+    [system, { agents }] = answers;
     api = trying;
     at.signIn.hidden = true;
     at.loading.hidden = true;
@@ -176,6 +180,8 @@ function close() {
     preview = null;
     network?.destroy();
     network = null;
+    questions?.destroy();
+    questions = null;
     menu?.destroy();
     menu = null;
     at.menu.hidePopover();
@@ -218,6 +224,17 @@ async function open(id) {
         changed: (changed) => chat?.update(changed),
         tell,
     });
+    questions = new QuestionsPanel(api, conversation, at, {
+        changed: (changed) => chat?.update(changed),
+        tell,
+        say,
+        reveal: (seq) => {
+            workbench?.show('chat');
+            chat?.reveal(seq);
+        },
+        // On a touch screen the field would call up the keyboard.
+        leave: () => (matchMedia('(hover: hover)').matches ? at.message : at.log).focus({ preventScroll: true }),
+    });
     menu = new Menu(api, conversation, at, {
         tell,
         ask: (question) => ask(at, question),
@@ -232,10 +249,12 @@ async function open(id) {
         event: (event) => {
             preview?.event(event);
             network?.event(event);
+            questions?.event(event);
         },
         reset: () => {
             preview?.reset();
             network?.reset();
+            questions?.reset();
         },
         changed: (changed) => {
             // The workbench and the preview may be those of another conversation by now.
@@ -319,8 +338,14 @@ for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog, at.network
 
 function showCreate() {
     ++creating;
-    at.createAgent.replaceChildren(...options(system.agents.map((agent) => [agent, agent]), system.defaultAgent));
-    createFields.show('none', system);
+    at.createAgent.replaceChildren(...options(agentChoices(agents), firstAgent(agents, loadAgent(), system.defaultAgent)));
+    showAbout();
+    const missing = missingAgents(agents);
+    at.createMissing.hidden = missing.length === 0;
+    at.createMissing.open = false;
+    at.createMissingSummary.textContent = missing.length === 1 ? 'One agent is not installed' : `${missing.length} agents are not installed`;
+    at.createMissingList.replaceChildren(...missing.map(missingRow));
+    createFields.showDefault(system);
     const { summary, tone } = enforcementOf(system.enforcement, system.notEnforced);
     at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));
     show(at.createError, null);
@@ -329,6 +354,19 @@ function showCreate() {
     at.createLimits.open = false;
     at.createDialog.showModal();
 }
+
+function showAbout() {
+    at.createAbout.textContent = aboutAgent(agents, at.createAgent.value);
+}
+at.createAgent.addEventListener('change', showAbout);
+
+function missingRow({ name, why, command }) {
+    const row = h('li');
+    row.append(h('b', '', name), why === '' ? '' : ` (${why})`);
+    if (command !== '') row.append(': ', h('code', '', command));
+    return row;
+}
+
 for (const id of ['new', 'new-here']) byId(id).addEventListener('click', showCreate);
 
 at.createForm.addEventListener('submit', async (event) => {
@@ -348,7 +386,9 @@ at.createForm.addEventListener('submit', async (event) => {
         button.disabled = false;
         return show(at.createError, error);
     }
-    const form = { agent: at.createAgent.value, network: networkOf(createFields.mode, createFields.rules, createFields.more), ...typed };
+    const form = { agent: at.createAgent.value, ...typed };
+    if (createFields.mode !== '') form.network = networkOf(createFields.mode, createFields.rules, createFields.more);
+    saveAgent(form.agent === system.defaultAgent ? null : form.agent);
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {

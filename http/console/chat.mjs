@@ -1,5 +1,6 @@
 // One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true. The page has one
 // place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
+import { button, h } from './dom.mjs';
 import { Files } from './files.mjs';
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
@@ -9,7 +10,7 @@ import { Pictures } from './pictures.mjs';
 import { startersOf } from './starters.mjs';
 import { Transcript } from './transcript.mjs';
 import { chooseTransport } from './transport.mjs';
-import { TranscriptView, button, h } from './view.mjs';
+import { TranscriptView } from './view.mjs';
 
 const REFETCH_MS = 200; // after an event that changes the conversation
 // Why a message waits, by its state.
@@ -81,6 +82,11 @@ export class Chat {
 
     get id() {
         return this.#id;
+    }
+
+    /** Brings the element of an event into view. */
+    reveal(seq) {
+        this.#view.reveal(seq);
     }
 
     get lastAsked() {

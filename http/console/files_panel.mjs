@@ -6,7 +6,7 @@ import { Tree } from './tree.mjs';
 import { TreeView } from './tree_view.mjs';
 import { itemsOfDrop, itemsOfInput, upload } from './upload.mjs';
 import { Watch } from './watch.mjs';
-import { h } from './view.mjs';
+import { h } from './dom.mjs';
 
 const MAX_PROBLEMS = 5; // that are told of one upload
 const timers = { set: (act, ms) => setTimeout(act, ms), clear: (handle) => clearTimeout(handle) };

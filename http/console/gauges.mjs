@@ -1,7 +1,7 @@
 // The usage of the open conversation's sandbox, as four small graphs with their numbers in words. Asked for while the
 // sandbox runs and the page is seen (usage.mjs). Folded into the facts while nothing is near its limit.
 import { areaOf, Notice, Poller, Usage } from './usage.mjs';
-import { h } from './view.mjs';
+import { h } from './dom.mjs';
 
 const WIDTH = 118;
 const HEIGHT = 20;

@@ -1,7 +1,7 @@
 // The list of conversations: newest first, page by page, refreshed while the page is looked at.
 import { ago, matching, nameOf, statusOf } from './labels.mjs';
 import { fragmentOf } from './store.mjs';
-import { h } from './view.mjs';
+import { h } from './dom.mjs';
 
 const REFRESH_MS = 10_000;
 const MIN_SEARCHED = 6; // fewer are seen at a glance

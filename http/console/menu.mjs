@@ -2,7 +2,7 @@
 import { nameOf } from './labels.mjs';
 import { raiseQuestion } from './limits.mjs';
 import { curlOf, transcriptOf } from './share.mjs';
-import { h } from './view.mjs';
+import { h } from './dom.mjs';
 
 const PAGE = 1000; // events of one request
 const MAX_EVENTS = 100_000;

@@ -101,38 +101,6 @@ export function denialText(event) {
     return `Refused a connection to ${denial.host} port ${denial.port}: ${wordsOf(denial.reason)}${timesOf(denial.requests)}.`;
 }
 
-const DECISIONS = { once: 'Allowed once.', always: 'Allowed from now on.', deny: 'Denied.' };
-
-/** A line for the transcript, of an event egress_request or egress_resolved. */
-export function questionText({ type, data: { host, port, decision } }) {
-    if (type === 'egress_resolved') return Object.hasOwn(DECISIONS, decision) ? DECISIONS[decision] : 'Decided.';
-    return `A program inside asks for ${harmless(String(host).slice(0, 255))} port ${Number(port)}.`;
-}
-
-/** The requests that wait for a person, as {id, target}. */
-export class Questions {
-    #open = new Map(); // by id
-
-    /** True if the event changed something. */
-    apply({ type, data }) {
-        if (type === 'egress_request') {
-            const { id, host, port } = data ?? {};
-            if (typeof id !== 'string' || typeof host !== 'string' || !Number.isInteger(port)) return false;
-            this.#open.set(id, { id, target: `${harmless(host.slice(0, 255))}:${port}` });
-            return true;
-        }
-        if (type === 'egress_resolved') return this.#open.delete(data?.id);
-        // None of them outlives its generation.
-        if (!['sandbox_paused', 'sandbox_terminated'].includes(type) || this.#open.size === 0) return false;
-        this.#open.clear();
-        return true;
-    }
-
-    get shown() {
-        return [...this.#open.values()];
-    }
-}
-
 /** The requests that were refused since the last message. */
 export class Denials {
     #all = new Map();

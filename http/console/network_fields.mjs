@@ -1,6 +1,6 @@
 // The fields of a form for the network of a sandbox: the mode, and with egress the operator's groups and a list of rules.
 import { MODES, asksOf, headersOf, modeOf, readRules, rulesOf } from './network.mjs';
-import { h, options } from './view.mjs';
+import { h, options } from './dom.mjs';
 
 const HINT = 'Ports 80 and 443, unless a rule names one. *.example.org: all names below it. host:22/tcp: any bytes, not TLS alone.';
 
@@ -19,6 +19,13 @@ export class NetworkFields {
         Object.assign(this.#rules, { spellcheck: false, autocapitalize: 'off', placeholder: 'api.example.com\n*.example.org:443' });
         this.#ask.type = 'checkbox';
         mode.addEventListener('change', () => this.#fit());
+    }
+
+    /** For a new sandbox: the mode '' names no network, and the server gives what the agent needs. */
+    showDefault(system) {
+        this.show('none', system);
+        this.#mode.prepend(...options([['', 'default: none, or egress for an agent with routes']], ''));
+        this.#mode.disabled = false;
     }
 
     /** `system`: the answer of /v1/system. Offers what it allows, and what the sandbox has already. */

@@ -1,7 +1,7 @@
 // The network of the open conversation: what was refused, each with a button that allows it, and the dialog that sets it.
 // A PATCH replaces the network as a whole: it is read before, and one change waits for the other.
-import { Denials, Questions, modeOf, networkOf, rulesOf } from './network.mjs';
-import { h } from './view.mjs';
+import { Denials, modeOf, networkOf, rulesOf } from './network.mjs';
+import { h } from './dom.mjs';
 
 const SETTLE_MS = 250; // a log that is replayed refuses many at once
 
@@ -12,8 +12,6 @@ export class NetworkPanel {
     #on;
     #denials = new Denials();
     #rows = new Map(); // by key
-    #questions = new Questions();
-    #asked = new Map(); // rows, by id
     #read = null; // the network that the dialog shows
     #changes = Promise.resolve();
     #settle = null;
@@ -35,7 +33,6 @@ export class NetworkPanel {
         this.#abort.abort();
         clearTimeout(this.#settle);
         this.#denials = new Denials();
-        this.#questions = new Questions();
         this.#render();
         // It asks about this conversation.
         this.#at.networkDialog.close();
@@ -49,20 +46,17 @@ export class NetworkPanel {
     /** The log begins anew. */
     reset() {
         this.#denials = new Denials();
-        this.#questions = new Questions();
         this.#render();
     }
 
     event(event) {
-        const isAsked = this.#questions.apply(event);
-        if (!this.#denials.apply(event) && !isAsked) return;
+        if (!this.#denials.apply(event)) return;
         clearTimeout(this.#settle);
         this.#settle = setTimeout(() => this.#render(), SETTLE_MS);
     }
 
     // Rows stay as they are where they can: people are about to press a button.
     #render() {
-        this.#renderQuestions();
         const { denials, denialsList } = this.#at;
         const shown = this.#denials.shown(this.#conversation.network);
         const keys = new Set(shown.map(({ key }) => key));
@@ -94,51 +88,6 @@ export class NetworkPanel {
         button.addEventListener('click', () => this.#allow(rule, button), { signal: this.#abort.signal });
         row.append(button);
         return row;
-    }
-
-    #renderQuestions() {
-        const { questions, questionsList, questionsProblem } = this.#at;
-        const shown = this.#questions.shown;
-        for (const [id, row] of this.#asked)
-            if (!shown.some((question) => question.id === id)) {
-                row.remove();
-                this.#asked.delete(id);
-            }
-        for (const question of shown) {
-            if (this.#asked.has(question.id)) continue;
-            const row = this.#question(question);
-            this.#asked.set(question.id, row);
-            questionsList.append(row);
-        }
-        questions.hidden = shown.length === 0;
-        if (shown.length === 0) this.#show(questionsProblem, null);
-    }
-
-    #question({ id, target }) {
-        const row = h('li');
-        row.append(h('code', '', target), h('span', 'hint'));
-        for (const [decision, text] of Object.entries({ once: 'Allow once', always: 'Always allow', deny: 'Deny' })) {
-            const button = h('button', '', text);
-            button.type = 'button';
-            button.setAttribute('aria-label', `${text}: ${target}`);
-            button.addEventListener('click', () => this.#decide(id, decision, row), { signal: this.#abort.signal });
-            row.append(button);
-        }
-        return row;
-    }
-
-    async #decide(id, decision, row) {
-        const buttons = row.querySelectorAll('button');
-        for (const button of buttons) button.disabled = true;
-        try {
-            await this.#api.decide(this.#conversation.id, id, decision);
-            // The rule is in the network then.
-            const changed = await this.#api.get(this.#conversation.id);
-            if (!this.#abort.signal.aborted) this.#on.changed(changed);
-        } catch (error) {
-            this.#show(this.#at.questionsProblem, error);
-        }
-        for (const button of buttons) button.disabled = false;
     }
 
     async #allow(rule, button) {

@@ -1,7 +1,7 @@
 // The page that the sandbox serves, in a frame beside the chat. The frame is another origin: nothing here can look into
 // it, so it cannot be known whether its dev server renews the page by itself. Reloading with each change of a file is a
 // choice, and off at first: it would cost a page with hot reload its state.
-import { button, options } from './view.mjs';
+import { button, options } from './dom.mjs';
 import { Ports, portsWith, previewUrl } from './ports.mjs';
 
 const SETTLE_MS = 250; // a log that is replayed opens and closes ports at once

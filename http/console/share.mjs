@@ -1,6 +1,7 @@
 // A conversation as text to take along: a command that sends to it, and its transcript. Pure.
 import { harmless } from './ansi.mjs';
 import { nameOf } from './labels.mjs';
+import { textOf } from './tools.mjs';
 import { Transcript } from './transcript.mjs';
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -38,13 +39,14 @@ export function transcriptOf(conversation, events) {
                 text += operation.text;
                 continue;
             }
-            if (operation.op === 'turn') continue;
+            if (operation.op === 'turn' || operation.op === 'thought') continue;
             flush();
             if (operation.op === 'question') parts.push(`## ${operation.by === '' ? 'Asked' : harmless(operation.by)}, ${event.at}`, fenced(harmless(operation.text)));
             else if (operation.op === 'note' || operation.op === 'error') parts.push(`*${harmless(operation.text)}*`);
             else if (operation.op === 'incident') parts.push(`**${operation.title}**`, harmless(operation.text));
-            else if (operation.op === 'tool') parts.push(`Tool ${harmless(operation.name)}:`, fenced(harmless(operation.input)));
-            else if (operation.op === 'result') parts.push(operation.isError ? 'failed:' : 'done:', fenced(harmless(operation.content)));
+            else if (operation.op === 'tool') parts.push(`Tool ${harmless(operation.name)}:`, fenced(harmless(textOf(operation.parts))));
+            else if (operation.op === 'result') parts.push(operation.isError ? 'failed:' : 'done:', fenced(harmless(textOf(operation.parts))));
+            else if (operation.op === 'decided') parts.push(`*${harmless(operation.text)}*`);
             else if (operation.op === 'complete' && operation.exitCode !== null) parts.push(`exit ${operation.exitCode}`);
         }
     }

@@ -1,6 +1,7 @@
-// What a tab keeps across a reload: the key. The session storage belongs to this tab and goes with it. Where it is
+// What a tab keeps across a reload: the key, and the agent that was chosen last. The session storage belongs to this tab and goes with it. Where it is
 // refused, the tab forgets.
 const KEY = 'atoll.key';
+const AGENT = 'atoll.agent';
 
 function guarded(act, otherwise) {
     try {
@@ -25,6 +26,13 @@ export function loadKey() {
 }
 export function saveKey(key) {
     guarded(() => sessionStorage.setItem(KEY, key));
+}
+/** The agent that was chosen last; null: the server's default. */
+export function loadAgent() {
+    return guarded(() => sessionStorage.getItem(AGENT), null);
+}
+export function saveAgent(name) {
+    guarded(() => (name === null ? sessionStorage.removeItem(AGENT) : sessionStorage.setItem(AGENT, name)));
 }
 /** Forgets everything. */
 export function forget() {

@@ -2,7 +2,7 @@
 // build had the package. The shell lives on when the page goes, and is found again.
 import { ProcessStream } from './process_stream.mjs';
 import { keepStylesStrict } from './strict_styles.mjs';
-import { h } from './view.mjs';
+import { h } from './dom.mjs';
 
 const SCROLLBACK = 5000; // lines
 // What the output of programs must not reach: the page's title, its clipboard, links that a click opens.

@@ -1,46 +1,15 @@
 // Turns the events of a conversation's log into a list of small display operations for each event. Pure.
 // An agent's data may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
-import { denialText, questionText } from './network.mjs';
+import { denialText } from './network.mjs';
+import { choicesOf, decisionText, questionText } from './questions.mjs';
+import { callOf, planOf, resultParts } from './tools.mjs';
+import { MAX_VALUE, asText, bytes, cut, sentence, word } from './words.mjs';
 
-const MAX_VALUE = 64 * 1024; // characters of a value that is shown as JSON
-const MAX_WORD = 200;
 const MAX_CLOSINGS = 64;
-
-/** A string as it is, nothing as '', any other value as JSON. */
-export function asText(value) {
-    if (typeof value === 'string') return value;
-    if (value === undefined || value === null) return '';
-    return cut(JSON.stringify(value, null, 2), MAX_VALUE);
-}
-
-function cut(text, limit) {
-    return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length - limit} characters more)`;
-}
-
-function word(value) {
-    return cut(asText(value).replace(/\s+/g, ' ').trim(), MAX_WORD);
-}
-
-/** `text` with a capital letter at its beginning and a full stop at its end. */
-function sentence(text) {
-    return text === '' ? '' : `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]\s*$/.test(text) ? '' : '.'}`;
-}
-
-const numbers = new Intl.NumberFormat('en');
-
-function bytes(count) {
-    if (typeof count !== 'number' || !Number.isFinite(count)) return 'some bytes';
-    if (count < 1024) return `${numbers.format(count)} bytes`;
-    const short = (number) => number.toFixed(1).replace(/\.0$/, '');
-    return count < 1024 * 1024 ? `${short(count / 1024)} KB` : `${short(count / 1024 / 1024)} MB`;
-}
-
-// Content blocks of a model's message ([{type: "text", text}, …]) read better as their text.
-function contentText(content) {
-    if (Array.isArray(content) && content.length > 0 && content.every((part) => part?.type === 'text'))
-        return content.map((part) => asText(part.text)).join('\n');
-    return asText(content);
-}
+const MAX_RAW = 4096; // characters of an event that has no look of its own
+const MAX_ASKED = 64; // permissions of one turn that wait
+// Operations that stand where they come: text after them is a new block, and a thought has ended.
+const SPLITS = new Set(['question', 'tool', 'result', 'asked', 'decided', 'error', 'incident', 'note', 'complete', 'end']);
 
 // A pause that nothing went wrong for: its whole sentence but for the first word.
 const CALM_PAUSES = {
@@ -135,7 +104,7 @@ class Incident {
 }
 
 export class Transcript {
-    #turns = new Map(); // name -> {block, kind, failed, at}
+    #turns = new Map(); // name -> {block, kind, since, failed, at, asked}
     #open = null;
     #last = 0;
     #incident = new Incident();
@@ -173,51 +142,69 @@ export class Transcript {
             this.#incident.add(event, data, this.#closings);
         }
         this.#closings = event.type === 'port_closed' ? [...this.#closings, event.seq].slice(-MAX_CLOSINGS) : [];
-        operations.push(...this.#operations(event, turn ?? this.#open, data));
+        const its = turn ?? this.#open;
+        const shown = this.#operations(event, its, data);
+        if (shown.some(({ op }) => SPLITS.has(op))) operations.push(...this.#part(its, null, event.at));
+        operations.push(...shown);
         for (const operation of operations) operation.seq = event.seq;
         return operations;
     }
 
     #turn(turn, at) {
-        this.#turns.set(turn, { block: 0, kind: null, failed: false, at });
+        this.#turns.set(turn, { block: 0, kind: null, since: at, failed: false, at, asked: new Map() });
         this.#open = turn;
         // Only the open one is asked for again.
         if (this.#turns.size > 1000) this.#turns.delete(this.#turns.keys().next().value);
     }
 
-    #text(turn, kind, text) {
+    #text(turn, kind, text, time) {
         const state = this.#turns.get(turn);
         if (state === undefined || text === '') return [];
-        if (state.kind !== kind) {
-            state.kind = kind;
-            ++state.block;
-        }
-        return [{ op: 'text', turn, kind, block: `${turn}/${state.block}`, text }];
+        const ended = state.kind === kind ? [] : this.#part(turn, kind, time);
+        return [...ended, { op: 'text', turn, kind, block: `${turn}/${state.block}`, text }];
     }
 
-    // An event between two deltas splits the text.
-    #part(turn) {
+    /** What is between two deltas ends the block; the next one is of `kind`. The operation that says so of a thought. */
+    #part(turn, kind, time) {
         const state = this.#turns.get(turn);
-        if (state !== undefined) state.kind = null;
+        if (state === undefined) return [];
+        const block = `${turn}/${state.block}`;
+        const ended = state.kind === 'thinking' ? [{ op: 'thought', turn, block, ms: msBetween(state.since, time) }] : [];
+        if (kind !== null) ++state.block;
+        Object.assign(state, { kind, since: time });
+        return ended;
     }
 
     #operations(event, turn, data) {
-        if (event.type === 'text_delta') return this.#text(turn, data.stream === 'stderr' ? 'stderr' : 'text', asText(data.delta));
-        if (event.type === 'thinking_delta') return this.#text(turn, 'thinking', asText(data.delta));
+        if (event.type === 'text_delta') return this.#text(turn, data.stream === 'stderr' ? 'stderr' : 'text', asText(data.delta), event.at);
+        if (event.type === 'thinking_delta') return this.#text(turn, 'thinking', asText(data.delta), event.at);
         // It comes with each connection: too many to show.
         if (event.type === 'egress_closed') return [];
-        if (turn !== null && event.type !== 'done') this.#part(turn);
         switch (event.type) {
             case 'turn_start':
                 return [{ op: 'question', turn, text: cut(asText(data.content), MAX_VALUE), by: word(data.by) }];
-            case 'tool_use':
-                return [{ op: 'tool', turn, id: word(data.id), name: word(data.name), input: contentText(data.input) }];
-            case 'tool_result': {
-                const content = contentText(data.content);
-                return [{ op: 'result', turn, id: word(data.toolUseId), content, isError: data.isError === true }];
+            case 'tool_use': {
+                const tool = { op: 'tool', turn, ...callOf(data) };
+                // The plan of claude is the input of a tool.
+                return tool.name === 'TodoWrite' ? [tool, { op: 'plan', turn, ...planOf(data.input?.todos) }] : [tool];
+            }
+            case 'tool_result':
+                return [{ op: 'result', turn, id: word(data.toolUseId), parts: resultParts(data), isError: data.isError === true }];
+            case 'plan':
+                return [{ op: 'plan', turn, ...planOf(data.entries) }];
+            case 'permission_request': {
+                const asked = this.#turns.get(turn)?.asked;
+                if (asked?.size < MAX_ASKED) asked.set(word(data.id), choicesOf(data.options));
+                return [{ op: 'asked', turn, id: word(data.id), tool: word(data.toolUseId) }];
+            }
+            case 'permission_resolved': {
+                const asked = this.#turns.get(turn)?.asked;
+                const text = decisionText(data, asked?.get(word(data.id)));
+                asked?.delete(word(data.id));
+                return [{ op: 'decided', turn, id: word(data.id), text, isAllowed: data.outcome === 'allowed' }];
             }
             case 'message':
-                return [{ op: 'message', turn, kind: word(data.type) || 'message', text: asText(data) }];
+                return [raw(turn, word(data.type) || 'message', data)];
             case 'turn_complete': {
                 const exitCode = Number.isInteger(data.exitCode) ? data.exitCode : null;
                 return [{ op: 'complete', turn, result: word(data.result), exitCode }];
@@ -230,8 +217,7 @@ export class Transcript {
             case 'done': {
                 const state = this.#turns.get(turn);
                 if (this.#open === turn) this.#open = null;
-                const ms = state?.at ? Date.parse(event.at) - Date.parse(state.at) : NaN;
-                return [{ op: 'end', turn, failed: state?.failed ?? false, ms: Number.isFinite(ms) ? ms : null }];
+                return [{ op: 'end', turn, failed: state?.failed ?? false, ms: msBetween(state?.at, event.at) }];
             }
             case 'session_start':
                 return [note(turn, 'calm', `The conversation begins with the agent ${word(data.agent)}.`)];
@@ -272,11 +258,21 @@ export class Transcript {
             case 'egress_resolved':
                 return [note(turn, 'calm', questionText({ ...event, data }))];
             default:
-                return [{ op: 'message', turn, kind: word(event.type), text: asText(data) }];
+                return [raw(turn, word(event.type), data)];
         }
     }
 }
 
 function note(turn, tone, text) {
     return { op: 'note', turn, tone, text };
+}
+
+function raw(turn, kind, data) {
+    return { op: 'message', turn, kind, text: cut(asText(data), MAX_RAW) };
+}
+
+/** Null where a time is missing. */
+function msBetween(from, to) {
+    const ms = from ? Date.parse(to) - Date.parse(from) : NaN;
+    return Number.isFinite(ms) ? ms : null;
 }

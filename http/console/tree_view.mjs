@@ -1,7 +1,7 @@
 // The tree of the workspace in the page: the pattern for trees of the ARIA Authoring Practices, with one stop for Tab.
 import { harmless } from './ansi.mjs';
 import { bytesText } from './usage.mjs';
-import { h } from './view.mjs';
+import { h } from './dom.mjs';
 
 const KINDS = { symlink: 'link', fifo: 'pipe', socket: 'socket', device: 'device' };
 

@@ -1,240 +1,17 @@
 // The transcript in the page. Operations (transcript.mjs) are queued and written once a frame, within a time budget;
 // what is kept is bounded, the oldest goes first. Text of agents becomes text nodes and nothing else.
-import { AnsiParser, harmless } from './ansi.mjs';
-import { Line, MAX_CELLS } from './line.mjs';
+import { harmless } from './ansi.mjs';
+import { button, h } from './dom.mjs';
+import { NODE_COST, Pieces } from './pieces.mjs';
+import { TextBlock } from './text_block.mjs';
+import { ToolCard } from './tool_card.mjs';
 
 const FRAME_MS = 10; // of work in one frame
 const SLICE = 16 * 1024; // characters between two looks at the clock
-const CHUNK = 8 * 1024; // characters after which a line break begins a new element
-const CHUNK_HARD = 32 * 1024; // the same without a line break
-const NODE_COST = 64; // what a node weighs, in characters
 const PICTURE_COST = 4; // characters of a picture that weigh as one of text
-const MAX_COST = 3 * 1024 * 1024; // characters in the page
 const MAX_QUEUED = 4 * 1024 * 1024; // characters that wait; above it no more is read
 const MAX_TOOLS = 1000; // of one turn that wait for their result
 const HIDDEN_MS = 500; // a page in the background has no frames
-
-export function h(tag, classes = '', text = '') {
-    const element = document.createElement(tag);
-    if (classes !== '') element.className = classes;
-    if (text !== '') element.textContent = text;
-    return element;
-}
-
-export function button(text, act, options = {}) {
-    const element = h('button', '', text);
-    element.type = 'button';
-    element.addEventListener('click', act, options);
-    return element;
-}
-
-/** The options of a select, of [value, text] each. */
-export function options(all, chosen) {
-    return all.map(([value, text]) => {
-        const option = h('option', '', text);
-        option.value = value;
-        option.selected = value === chosen;
-        return option;
-    });
-}
-
-/** Text that an agent wrote, in pieces: every piece goes to the end. The last line can be written over, as on a terminal. */
-class TextBlock {
-    #parser = new AnsiParser();
-    #piece = null;
-    #tail = []; // runs of the last line
-    #tailSize = 0;
-    #mark = null; // where the last line begins: {piece, node, offset}; null: behind all that is written
-    #isReturned = false; // the next character goes to the beginning of the line
-    #line = null; // Line, while it is written over
-    #shown = null; // the element that shows it
-
-    constructor(parent, pieces) {
-        this.parent = parent;
-        this.pieces = pieces;
-    }
-
-    append(text) {
-        for (const run of this.#parser.feed(text)) {
-            if (run.act === 'return' && this.#line === null) this.#isReturned = true;
-            else if (run.act !== undefined) this.#move(run.act);
-            else this.#text(run);
-        }
-        this.#draw();
-    }
-
-    #move(act) {
-        if (this.#line === null && act === 'erase-0' && !this.#isReturned) return;
-        if (this.#line === null) this.#rewrite();
-        this.#line.move(act);
-    }
-
-    #text({ text, classes }) {
-        const end = text.indexOf('\n');
-        if (this.#isReturned && end !== 0) this.#rewrite();
-        this.#isReturned = false;
-        if (this.#line !== null) {
-            this.#line.write(end < 0 ? text : text.slice(0, end), classes);
-            if (end < 0 && !this.#line.isFull) return;
-            this.#draw();
-            this.#line = this.#shown = null;
-            this.#forget();
-            if (end < 0) return;
-            text = text.slice(end);
-        }
-        this.#run({ text, classes });
-        this.#remember({ text, classes });
-    }
-
-    // The last line leaves the page and becomes one whose cells can be written over.
-    #rewrite() {
-        const { piece, node, offset } = this.#mark ?? {};
-        const isKnown = piece !== undefined && piece === this.#piece && !piece.dropped && this.#tailSize < MAX_CELLS;
-        if (!isKnown && this.#tailSize > 0) this.#run({ text: '\n', classes: '' });
-        else if (isKnown) {
-            if (node === null) piece.element.replaceChildren();
-            else {
-                node.deleteData(offset, node.length - offset);
-                const top = node.parentNode === piece.element ? node : node.parentNode;
-                while (top.nextSibling !== null) top.nextSibling.remove();
-            }
-        }
-        this.#line = new Line(isKnown ? this.#tail : []);
-        if (this.#isReturned) this.#line.move('return');
-        this.#isReturned = false;
-        if (this.#piece === null || this.#piece.dropped) this.#begin();
-        this.#shown = h('span');
-        this.#piece.element.append(this.#shown);
-        this.#forget();
-    }
-
-    #draw() {
-        if (this.#line === null) return;
-        const before = this.#shown.textContent.length;
-        this.#shown.replaceChildren(...this.#line.runs.map(({ text, classes }) => h('span', classes, text)));
-        const more = Math.max(0, this.#shown.textContent.length - before);
-        this.#piece.size += more;
-        this.pieces.grow(this.#piece, more);
-    }
-
-    #forget() {
-        this.#tail = [];
-        this.#tailSize = 0;
-        this.#mark = null;
-    }
-
-    #remember({ text, classes }) {
-        const at = text.lastIndexOf('\n');
-        const rest = text.slice(at + 1);
-        if (at >= 0) {
-            this.#forget();
-            const last = this.#piece?.element.lastChild ?? null;
-            const node = last === null || last.nodeType === Node.TEXT_NODE ? last : last.firstChild;
-            // A piece that ended with this line is followed by one that begins with the next.
-            if (node !== null) this.#mark = { piece: this.#piece, node, offset: node.length - rest.length };
-        }
-        this.#tailSize += rest.length;
-        if (rest !== '' && this.#tailSize < MAX_CELLS) this.#tail.push({ text: rest, classes });
-    }
-
-    #run({ text, classes }) {
-        while (text !== '') {
-            if (this.#piece === null || this.#piece.dropped) this.#begin();
-            const piece = this.#piece;
-            let take = text.length;
-            let ends = false;
-            if (piece.size + text.length > CHUNK) {
-                // The line break itself is the border between two elements.
-                const line = text.indexOf('\n', Math.max(0, CHUNK - piece.size));
-                if (line >= 0) {
-                    take = line + 1;
-                    ends = true;
-                } else if (piece.size + text.length > CHUNK_HARD) {
-                    take = Math.max(1, CHUNK_HARD - piece.size);
-                    if (/[\ud800-\udbff]/.test(text[take - 1]) && take < text.length) ++take;
-                    ends = true;
-                }
-            }
-            this.#write(text.slice(0, take), classes);
-            text = text.slice(take);
-            if (ends) this.#piece = null;
-        }
-    }
-
-    #write(text, classes) {
-        const piece = this.#piece;
-        const last = piece.element.lastChild;
-        let cost = text.length;
-        if (classes === '') {
-            if (last !== null && last.nodeType === Node.TEXT_NODE) last.appendData(text);
-            else {
-                piece.element.append(document.createTextNode(text));
-                cost += NODE_COST;
-            }
-        } else {
-            piece.element.append(h('span', classes, text));
-            cost += 2 * NODE_COST;
-        }
-        piece.size += cost;
-        this.pieces.grow(piece, cost);
-    }
-
-    #begin() {
-        const element = h('div', 'chunk');
-        this.parent.append(element);
-        this.#piece = this.pieces.add(element);
-        // The line that is being written began with it, if it did not begin before.
-        if (this.#tailSize === 0) this.#mark ??= { piece: this.#piece, node: null, offset: 0 };
-    }
-}
-
-// True for an element that holds nothing any more, and gets nothing more.
-function isSpent(element) {
-    if (element.classList.contains('turn'))
-        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .incident, .note, figure') === null;
-    return element.childElementCount === 0 && !element.classList.contains('answer');
-}
-
-/** What is in the page, oldest first, and how much it weighs. */
-class Pieces {
-    #all = [];
-    #from = 0;
-    #cost = 0;
-    dropped = 0;
-
-    add(element, cost = 4 * NODE_COST) {
-        const piece = { element, cost: 0, size: 0, dropped: false };
-        this.#all.push(piece);
-        this.grow(piece, cost);
-        return piece;
-    }
-
-    grow(piece, cost) {
-        piece.cost += cost;
-        this.#cost += cost;
-    }
-
-    /** Drops the oldest until the page's bound holds; the newest piece stays. */
-    trim() {
-        while (this.#cost > MAX_COST && this.#from < this.#all.length - 1) {
-            const piece = this.#all[this.#from++];
-            piece.dropped = true;
-            this.#cost -= piece.cost;
-            this.dropped += piece.size;
-            const parents = [];
-            for (let at = piece.element.parentElement; at !== null && at.id !== 'turns'; at = at.parentElement) parents.push(at);
-            piece.element.remove();
-            // An emptied turn goes with its last piece, unless it still runs.
-            for (const parent of parents) {
-                if (isSpent(parent)) parent.remove();
-            }
-        }
-        if (this.#from > 1000) {
-            this.#all.splice(0, this.#from);
-            this.#from = 0;
-        }
-    }
-}
 
 export class TranscriptView {
     #scroller;
@@ -250,7 +27,7 @@ export class TranscriptView {
     #scheduled = false;
     #drains = [];
     #pieces = new Pieces();
-    #turns = new Map(); // name -> {element, answer, outcome, complete, tools}
+    #turns = new Map(); // name -> {element, answer, outcome, complete, tools, asked, plan, raw, over}
     #asked = new Map(); // turn, or the element itself while the turn has no name -> element
     #blocks = new Map(); // key of the newest block of a turn -> TextBlock
     #stuck = true; // to the end
@@ -423,7 +200,7 @@ export class TranscriptView {
         const outcome = h('p', 'outcome running', 'Working…');
         element.append(answer, outcome);
         this.#root.append(element);
-        turn = { element, answer, outcome, complete: null, tools: new Map(), over: false };
+        turn = { element, answer, outcome, complete: null, tools: new Map(), asked: new Map(), plan: null, raw: null, over: false };
         this.#turns.set(name, turn);
         return turn;
     }
@@ -435,12 +212,20 @@ export class TranscriptView {
                 return this.#question(turn, operation);
             case 'text':
                 return this.#block(turn, operation).append(operation.text);
+            case 'thought':
+                return this.#thought(turn, operation);
             case 'tool':
                 return this.#tool(turn, operation);
             case 'result':
                 return this.#result(turn, operation);
+            case 'asked':
+                return this.#ask(turn, operation);
+            case 'decided':
+                return this.#decide(turn, operation);
+            case 'plan':
+                return this.#plan(turn, operation);
             case 'message':
-                return this.#fold(turn, 'message', harmless(operation.kind), operation.text, operation.seq);
+                return this.#raw(turn, operation);
             case 'complete':
                 turn.complete = operation;
                 return;
@@ -465,7 +250,7 @@ export class TranscriptView {
         if (kind === 'thinking') {
             container = h('details', 'thinking');
             inside = h('div', 'block');
-            container.append(h('summary', '', 'Thinking'), inside);
+            container.append(h('summary', 'running', 'Thinking…'), inside);
         } else container = inside = h('div', kind === 'stderr' ? 'block text stderr' : 'block text');
         container.dataset.seq = seq;
         turn.answer.append(container);
@@ -475,41 +260,76 @@ export class TranscriptView {
         return found.text;
     }
 
-    #fold(turn, kind, title, text, seq) {
-        const parent = turn?.answer ?? this.#root;
-        const details = h('details', `fold ${kind}`);
-        const summary = h('summary', '', kind === 'tool' ? 'Tool ' : '');
-        summary.append(h('b', '', title));
-        details.append(summary);
-        details.dataset.seq = seq;
-        parent.append(details);
-        this.#pieces.add(details);
-        this.#inside(details, 'content', text);
-        return details;
+    #thought(turn, { block, ms }) {
+        const found = this.#blocks.get(turn);
+        if (found?.key !== block) return;
+        const summary = found.container.querySelector('summary');
+        summary.className = '';
+        summary.textContent = ms !== null && ms >= 1000 ? `Thought for ${Math.round(ms / 1000)} s` : 'Thought';
     }
 
-    #inside(details, classes, text) {
-        if (text === '') return;
-        const box = h('div', classes);
-        details.append(box);
-        new TextBlock(box, this.#pieces).append(text);
+    #card(turn, operation) {
+        return new ToolCard(turn?.answer ?? this.#root, this.#pieces, operation);
     }
 
-    #tool(turn, { id, name, input, seq }) {
-        const details = this.#fold(turn, 'tool', harmless(name) || 'without a name', input, seq);
-        turn?.tools.set(id, details);
-        if (turn !== null && turn.tools.size > MAX_TOOLS) turn.tools.delete(turn.tools.keys().next().value);
+    #tool(turn, operation) {
+        const card = this.#card(turn, operation);
+        turn?.tools.set(operation.id, card);
+        if (turn?.tools.size > MAX_TOOLS) turn.tools.delete(turn.tools.keys().next().value);
     }
 
-    #result(turn, { id, content, isError, seq }) {
+    #result(turn, { id, parts, isError, seq }) {
         const known = turn?.tools.get(id);
-        const details = known?.isConnected ? known : this.#fold(turn, 'tool', 'result', '', seq);
-        const summary = details.querySelector('summary');
-        if (isError) details.classList.add('failed');
-        // Once: a tool that answers again and again must not make the page grow.
-        if (!details.dataset.ended) summary.append(isError ? ' failed' : ' done');
-        details.dataset.ended = 'true';
-        this.#inside(details, 'result', content);
+        const card = known?.isConnected ? known : this.#card(turn, { name: 'result', brief: '', isNested: false, parts: [], seq });
+        card.result(parts, isError);
+    }
+
+    // Where it is of no tool that is shown, it is a line of its own.
+    #ask(turn, { id, tool, seq }) {
+        const card = turn?.tools.get(tool);
+        if (card?.isConnected) card.ask();
+        const line = card?.isConnected ? null : this.#line(turn, 'note calm', 'The agent asks for a permission.', seq);
+        turn?.asked.set(id, { card, line });
+    }
+
+    #decide(turn, { id, text, isAllowed, seq }) {
+        const { card, line } = turn?.asked.get(id) ?? {};
+        turn?.asked.delete(id);
+        if (line?.isConnected) line.textContent = harmless(text);
+        else if (card?.isConnected) card.decide(text, isAllowed);
+        else this.#line(turn, 'note calm', harmless(text), seq);
+    }
+
+    /** Below the answer, where it stays in view while the answer grows. */
+    #plan(turn, { steps, hidden }) {
+        if (turn === null) return;
+        if (!turn.plan?.element.isConnected) {
+            const element = h('section', 'plan');
+            element.setAttribute('aria-label', 'Plan');
+            turn.element.insertBefore(element, turn.outcome);
+            turn.plan = { element, piece: this.#pieces.add(element, 0), cost: 0 };
+        }
+        const cost = steps.reduce((sum, { text }) => sum + text.length + 4 * NODE_COST, 4 * NODE_COST);
+        this.#pieces.grow(turn.plan.piece, cost - turn.plan.cost);
+        turn.plan.cost = cost;
+        turn.plan.element.replaceChildren(...planElements(steps, hidden));
+    }
+
+    /** What has no look of its own, folded: of a turn all in one. */
+    #raw(turn, { kind, text }) {
+        if (!turn?.raw?.element.isConnected) {
+            const element = h('details', 'fold message');
+            const summary = h('summary');
+            const box = h('div', 'content');
+            element.append(summary, box);
+            if (turn === null) this.#root.append(element);
+            else turn.element.insertBefore(element, turn.outcome);
+            this.#pieces.add(element);
+            const made = { element, summary, block: new TextBlock(box, this.#pieces), count: 0 };
+            if (turn === null) return addRaw(made, kind, text);
+            turn.raw = made;
+        }
+        addRaw(turn.raw, kind, text);
     }
 
     #line(turn, classes, text, seq) {
@@ -518,6 +338,13 @@ export class TranscriptView {
         (turn?.answer ?? this.#root).append(element);
         this.#pieces.add(element, text.length + 2 * NODE_COST);
         return element;
+    }
+
+    /** Brings the element of an event into view. */
+    reveal(seq) {
+        const element = this.#shown(seq);
+        if (element?.tagName === 'DETAILS') element.open = true;
+        element?.scrollIntoView({ block: 'center' });
     }
 
     // The element of an event.
@@ -542,6 +369,9 @@ export class TranscriptView {
         turn.over = true;
         turn.element.dataset.over = '1';
         this.#blocks.delete(turn);
+        for (const card of turn.tools.values()) card.end();
+        turn.tools.clear();
+        turn.asked.clear();
         const words = [];
         const { exitCode = null, result = '' } = turn.complete ?? {};
         if (exitCode !== null) words.push(`exit ${exitCode}`);
@@ -552,4 +382,31 @@ export class TranscriptView {
         turn.outcome.textContent = words.join(' · ');
         turn.outcome.className = failed || (exitCode ?? 0) !== 0 ? 'outcome bad' : 'outcome';
     }
+}
+
+function addRaw(raw, kind, text) {
+    ++raw.count;
+    raw.summary.textContent = raw.count === 1 ? 'One event as it came' : `${raw.count} events as they came`;
+    raw.block.append(`${raw.count === 1 ? '' : '\n\n'}${harmless(kind)}\n${text}`);
+}
+
+const MARKS = { done: ['☑', 'done'], running: ['◐', 'in progress'], open: ['☐', 'to do'] };
+
+function planElements(steps, hidden) {
+    const list = h('ul');
+    list.append(
+        ...steps.map(({ text, state, isUrgent }) => {
+            const [sign, words] = MARKS[state];
+            const row = h('li', state);
+            const mark = h('span', 'mark', sign);
+            mark.setAttribute('aria-hidden', 'true');
+            row.append(mark, h('span', 'hidden', `${words}: `), h('span', '', harmless(text)));
+            if (isUrgent) row.append(' ', h('span', 'badge', 'high'));
+            return row;
+        }),
+    );
+    const done = steps.filter(({ state }) => state === 'done').length;
+    const parts = [h('p', 'caption', `Plan · ${done} of ${steps.length} done`), list];
+    if (hidden > 0) parts.push(h('p', 'hint', `${hidden} steps more are in the log.`));
+    return parts;
 }

@@ -346,10 +346,10 @@ test('every kind of event of an agent is shown, as text', async () => {
     assert.equal(await output(page), 'Before the tool. After the tool.');
     const folds = await page.$$eval('.fold', (list) => list.map((fold) => fold.textContent));
     assert.equal(folds.length, 4);
-    assert.match(folds[0], /Tool search done.*needle.*found <i>it<\/i>/s);
-    assert.match(folds[1], /Tool <img src=x> failed.*no such tool/s);
-    assert.match(folds[2], /tool_result|result done/s);
-    assert.match(folds[3], /message.*assistant/s);
+    assert.match(folds[0], /search needle done.*needle.*found <i>it<\/i>/s);
+    assert.match(folds[1], /<img src=x> failed.*no such tool/s);
+    assert.match(folds[2], /result done/s);
+    assert.match(folds[3], /One event as it came.*message.*assistant/s);
     assert.equal(await page.isVisible('.fold .content'), false);
     await page.click('.fold summary');
     assert.equal(await page.isVisible('.fold .content'), true);

@@ -21,8 +21,13 @@ export function startServer({ flags = [] } = {}) {
             const from = path.join(path.dirname(fileURLToPath(import.meta.url)), 'agent');
             const dir = path.join(folder, 'agent');
             mkdirSync(dir, { mode: 0o755 });
-            copyFileSync(path.join(from, 'teller.py'), path.join(dir, 'teller.py'));
-            writeFileSync(agents, JSON.stringify({ agents: [{ name: 'teller', argv: ['python3', '/agent/teller.py'], dir }] }));
+            for (const name of ['teller.py', 'coder.py']) copyFileSync(path.join(from, name), path.join(dir, name));
+            const all = [
+                { name: 'teller', argv: ['python3', '/agent/teller.py'], dir },
+                { name: 'coder', adapter: 'acp', argv: ['python3', '/agent/coder.py'], dir },
+                { name: 'absent', adapter: 'acp', argv: ['/agent/absent'], dir: '/no/such/folder', setup: 'scripts/setup --agents absent' },
+            ];
+            writeFileSync(agents, JSON.stringify({ agents: all }));
             return ['--agents-file', agents, '--disk-period', '2'];
         },
     });

@@ -1,0 +1,110 @@
+// What waits for a person: hosts that a program inside asks for, and tools that the agent asks to use. Pure.
+import { harmless } from './ansi.mjs';
+import { briefly } from './tools.mjs';
+import { isObject, word } from './words.mjs';
+
+const MAX_TOOLS = 1000; // of one turn, known by name
+const MAX_OPTIONS = 16; // as the server takes them
+const MAX_NAME = 80;
+
+const HOST_CHOICES = [
+    { value: 'once', text: 'Allow once', means: 'Allow once', isReject: false },
+    { value: 'always', text: 'Always allow', means: 'Always allow', isReject: false },
+    { value: 'deny', text: 'Deny', means: 'Deny', isReject: true },
+];
+const DECISIONS = { once: 'Allowed once.', always: 'Allowed from now on.', deny: 'Denied.' };
+const KINDS = { allow_once: 'Allow once', allow_always: 'Always allow', reject_once: 'Reject', reject_always: 'Always reject' };
+
+/** A line for the transcript, of an event egress_request or egress_resolved. */
+export function questionText({ type, data: { host, port, decision } }) {
+    if (type === 'egress_resolved') return Object.hasOwn(DECISIONS, decision) ? DECISIONS[decision] : 'Decided.';
+    return `A program inside asks for ${harmless(String(host).slice(0, 255))} port ${Number(port)}.`;
+}
+
+const nameOf = ({ name, kind }) => harmless(word(name, MAX_NAME)) || KINDS[kind];
+
+/** The options of a permission_request that the server takes, as choices {value, text, means, isReject}: `text` is the agent's word, `means` ours. */
+export function choicesOf(options) {
+    const known = (Array.isArray(options) ? options : []).filter(
+        (option) => isObject(option) && typeof option.optionId === 'string' && option.optionId !== '' && Object.hasOwn(KINDS, option.kind),
+    );
+    return known.slice(0, MAX_OPTIONS).map((option) => {
+        const isReject = option.kind.startsWith('reject');
+        return { value: option.optionId, text: nameOf(option), means: KINDS[option.kind], isReject };
+    });
+}
+
+/** What a permission_resolved says, in words; `choices` are those of its request. */
+export function decisionText({ outcome, reason, optionId }, choices = []) {
+    const what = outcome === 'allowed' ? 'Allowed' : outcome === 'denied' ? 'Refused' : 'Cancelled';
+    const chosen = choices.find(({ value }) => value === optionId);
+    if (reason === 'answered') return chosen === undefined ? `${what}: somebody answered.` : `${what}: somebody chose “${chosen.text}”.`;
+    if (reason === 'policy') return `${what} by the policy of the agent.`;
+    if (reason === 'timeout') return `${what}: nobody answered in time.`;
+    if (reason === 'unattended') return `${what}: nobody followed the conversation.`;
+    if (reason === 'turn_ended') return `${what}: its turn ended before an answer.`;
+    return `${what}.`;
+}
+
+/** The open questions, by a key that no other one has. */
+export class Questions {
+    #open = new Map();
+    #tools = new Map(); // of the open turn: id -> {name, brief, seq}
+
+    /** True if the event changed something. */
+    apply({ type, seq, turn, data }) {
+        const { id } = isObject(data) ? data : {};
+        switch (type) {
+            case 'turn_start':
+                this.#tools.clear();
+                return false;
+            case 'tool_use':
+                if (isObject(data) && this.#tools.size < MAX_TOOLS) this.#tools.set(word(id), { ...briefly(data), seq });
+                return false;
+            case 'egress_request':
+                if (typeof id !== 'string' || typeof data.host !== 'string' || !Number.isInteger(data.port)) return false;
+                return this.#ask(`host ${id}`, { kind: 'host', id, title: `${harmless(data.host.slice(0, 255))}:${data.port}`, detail: '', choices: HOST_CHOICES });
+            case 'permission_request': {
+                if (typeof id !== 'string' || id === '') return false;
+                const tool = word(data.toolUseId);
+                const { name = 'a tool', brief = '', seq: shownAt = seq } = this.#tools.get(tool) ?? {};
+                const choices = choicesOf(data.options);
+                // Where the agent offers no way to refuse, this is one.
+                if (!choices.some(({ isReject }) => isReject)) choices.push({ value: null, text: 'Refuse', means: 'Cancel', isReject: true });
+                return this.#ask(`tool ${id}`, { kind: 'tool', id, turn, shownAt, title: harmless(name) || 'a tool', detail: harmless(brief), choices });
+            }
+            case 'egress_resolved':
+                return this.drop(`host ${id}`);
+            case 'permission_resolved':
+                return this.drop(`tool ${id}`);
+            case 'done':
+                return this.#forget((question) => question.kind === 'tool' && question.turn === turn);
+            // None outlives its generation.
+            case 'sandbox_paused':
+            case 'sandbox_terminated':
+                return this.#forget(() => true);
+            default:
+                return false;
+        }
+    }
+
+    #ask(key, question) {
+        this.#open.set(key, { key, ...question });
+        return true;
+    }
+
+    /** It does not wait any more. True if it did. */
+    drop(key) {
+        return this.#open.delete(key);
+    }
+
+    #forget(isOver) {
+        const over = this.shown.filter(isOver);
+        for (const { key } of over) this.drop(key);
+        return over.length > 0;
+    }
+
+    get shown() {
+        return [...this.#open.values()];
+    }
+}
