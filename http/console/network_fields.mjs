@@ -24,7 +24,7 @@ export class NetworkFields {
     /** For a new sandbox: the mode '' names no network, and the server gives what the agent needs. */
     showDefault(system) {
         this.show('none', system);
-        this.#mode.prepend(...options([['', 'default: none, or egress for an agent with routes']], ''));
+        this.#mode.prepend(...options([['', 'default: what the agent needs']], ''));
         this.#mode.disabled = false;
     }
 

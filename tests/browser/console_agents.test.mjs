@@ -64,7 +64,7 @@ test('a turn of a coding agent is thoughts, cards, a diff, a plan and an answer,
     // Nothing takes the focus from the field.
     assert.equal(await page.evaluate(() => document.activeElement.id), 'message');
     assert.deepEqual(await page.$$eval('.fold.tool', (all) => all.map((card) => card.dataset.state)), ['done', 'waiting']);
-    assert.deepEqual(await page.$$eval('.plan li', (all) => all.map((step) => step.className)), ['done', 'running', '']);
+    assert.deepEqual(await page.$$eval('.plan li', (all) => all.map((step) => step.className)), ['done', 'running', 'open']);
     const diff = await page.$$eval('.diff > *', (all) => all.map((line) => [line.tagName, line.textContent]));
     assert.deepEqual(diff, [['SPAN', '  one'], ['DEL', '- two'], ['INS', '+ zwei'], ['SPAN', '  three']]);
     assert.equal(await page.isVisible('.diff'), true);

@@ -18,8 +18,8 @@ def send(**message):
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def update(kind, **members):
-    send(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": kind, **members}})
+def update(what, **members):
+    send(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": what, **members}})
 
 
 def text(words):

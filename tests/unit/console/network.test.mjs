@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Denials, Questions, denialText, headersOf, networkOf, questionText, readRules, rulesOf } from '../../../http/console/network.mjs';
+import { Denials, denialText, headersOf, networkOf, readRules, rulesOf } from '../../../http/console/network.mjs';
 
 const denied = (host, port, reason = 'not_listed', more = {}) => ({ type: 'egress_denied', data: { host, port, reason, ...more } });
 const egress = (...allow) => ({ mode: 'egress', allow });
@@ -79,21 +79,4 @@ test('what is no refusal changes nothing, and a hostile host becomes harmless te
     for (const text of [target, why]) assert.doesNotMatch(text, /[\u001b\u202e]/);
     assert.equal(denialText(denied('a.example', 443, 'not_listed', { requests: 2 })), 'Refused a connection to a.example port 443: not on the list, 2 times.');
     assert.equal(denialText({ type: 'egress_denied', data: {} }), null);
-});
-
-test('requests that wait for a person are shown until they are decided, or their generation ends', () => {
-    const asked = (id, host) => ({ type: 'egress_request', data: { id, host, port: 443 } });
-    const questions = new Questions();
-    assert.equal(questions.apply(asked('q1', 'a.example')), true);
-    assert.equal(questions.apply(asked('q2', 'b.example')), true);
-    assert.deepEqual(questions.shown, [{ id: 'q1', target: 'a.example:443' }, { id: 'q2', target: 'b.example:443' }]);
-    assert.equal(questions.apply({ type: 'egress_resolved', data: { id: 'q1', decision: 'once' } }), true);
-    assert.equal(questions.apply({ type: 'egress_resolved', data: { id: 'q1', decision: 'once' } }), false);
-    assert.deepEqual(questions.shown, [{ id: 'q2', target: 'b.example:443' }]);
-    assert.equal(questions.apply({ type: 'sandbox_paused', data: {} }), true);
-    assert.deepEqual(questions.shown, []);
-    for (const data of [null, {}, { id: 7, host: 'a', port: 1 }, { id: 'q', host: 7, port: 1 }, { id: 'q', host: 'a', port: '1' }])
-        assert.equal(questions.apply({ type: 'egress_request', data }), false);
-    assert.equal(questionText(asked('q1', 'a.example')), 'A program inside asks for a.example port 443.');
-    assert.equal(questionText({ type: 'egress_resolved', data: { id: 'q1', decision: 'always' } }), 'Allowed from now on.');
 });

@@ -116,7 +116,7 @@ test('every type of the API is shown', () => {
         ['something_new', { a: 1 }],
     );
     assert.ok(list.every(({ op }) => op !== undefined));
-    assert.equal(list.find(({ op }) => op === 'result').content, 'x');
+    assert.deepEqual(list.find(({ op }) => op === 'result').parts, [{ kind: 'text', text: 'x', more: 0 }]);
     assert.match(list.find(({ text }) => text?.startsWith('Output')).text, /4\.8 MB/);
     assert.equal(list.find(({ text }) => /short of memory/.test(text ?? '')).tone, 'warning');
     assert.equal(list.filter(({ text }) => text === 'Frozen. What runs in the sandbox is kept.').length, 1);
@@ -195,15 +195,69 @@ test('a pause without a fault is one sentence, in place of the end that it broug
     assert.equal(told(end).text, 'The sandbox ended: the conversation was paused.');
 });
 
+const leavesOf = (value) => (value !== null && typeof value === 'object' ? Object.values(value).flatMap(leavesOf) : [value]);
+
 test('values of any type, depth and size become bounded text', () => {
     const odd = [null, 7, true, [], ['<b>'], { a: { b: 1 } }, 'x'.repeat(1_000_000)];
     for (const value of odd)
-        for (const type of ['text_delta', 'tool_use', 'tool_result', 'error', 'turn_complete', 'sandbox_paused', 'sandbox_terminated', 'port_opened', 'egress_denied']) {
-            const data = { delta: value, id: value, name: value, input: value, toolUseId: value, content: value, code: value, message: value, result: value, exitCode: value, reason: value, detail: value, class: value, port: value, url: value, host: value, requests: value };
+        for (const type of ['text_delta', 'tool_use', 'tool_result', 'plan', 'permission_request', 'permission_resolved', 'error', 'turn_complete', 'sandbox_paused', 'sandbox_terminated', 'port_opened', 'egress_denied']) {
+            const data = { delta: value, id: value, name: value, input: value, toolUseId: value, content: value, code: value, message: value, result: value, exitCode: value, reason: value, detail: value, class: value, port: value, url: value, host: value, requests: value, title: value, details: value, entries: value, options: value, outcome: value, optionId: value };
             for (const operation of ops([type, data, 't1'], [type, value, 't1']))
-                for (const member of Object.values(operation))
-                    assert.ok(['string', 'number', 'boolean'].includes(typeof member) || member === null);
+                assert.ok(leavesOf(operation).every((leaf) => leaf === null || ['string', 'number', 'boolean'].includes(typeof leaf)));
         }
     const [named] = ops(['tool_use', { name: 'x'.repeat(1_000_000) }, 't1']);
     assert.ok(named.name.length < 300);
+});
+
+const later = '2026-01-01T00:00:04.000Z';
+const timed = (...events) => {
+    const transcript = new Transcript();
+    return events.flatMap(([type, data, time], index) => transcript.apply({ seq: index + 1, type, at: time, turn: 't1', data })).filter(({ op }) => op !== 'turn');
+};
+
+test('a thought ends where something else begins, and tells how long it took', () => {
+    const list = timed(['thinking_delta', { delta: 'a' }, at], ['thinking_delta', { delta: 'b' }, at], ['text_delta', { delta: 'c' }, later], ['thinking_delta', { delta: 'd' }, later], ['done', {}, later]);
+    assert.deepEqual(list.map(({ op, kind, ms }) => [op, kind ?? ms]), [
+        ['text', 'thinking'], ['text', 'thinking'], ['thought', 4000], ['text', 'text'], ['text', 'thinking'], ['thought', 0], ['end', 4000],
+    ]);
+    assert.equal(list[2].block, list[0].block);
+    assert.equal(list[5].block, list[4].block);
+});
+
+test('what has no place in the answer does not split its text', () => {
+    const list = ops(
+        ['text_delta', { delta: 'a' }, 't1'],
+        ['message', { type: 'usage' }, 't1'],
+        ['plan', { entries: [] }, 't1'],
+        ['something_new', {}, 't1'],
+        ['text_delta', { delta: 'b' }, 't1'],
+    );
+    assert.equal(list[0].block, list.at(-1).block);
+});
+
+test('a plan and the todo list of claude are the same steps', () => {
+    const steps = [{ content: 'look', status: 'completed', priority: 'high' }, { content: 'write', status: 'in_progress' }, { content: 'tell', status: 'pending' }];
+    const [plan] = ops(['plan', { entries: steps }, 't1']);
+    assert.deepEqual(plan.steps, [
+        { text: 'look', state: 'done', isUrgent: true },
+        { text: 'write', state: 'running', isUrgent: false },
+        { text: 'tell', state: 'open', isUrgent: false },
+    ]);
+    const [tool, todo] = ops(['tool_use', { id: '1', name: 'TodoWrite', input: { todos: steps } }, 't1']);
+    assert.deepEqual([tool.op, todo.steps], ['tool', plan.steps]);
+    const [long] = ops(['plan', { entries: Array(1000).fill(steps[0]) }, 't1']);
+    assert.deepEqual([long.steps.length, long.hidden], [100, 900]);
+});
+
+test('a decision names the option that was chosen', () => {
+    const options = [{ optionId: 'y', name: 'Allow', kind: 'allow_once' }, { optionId: 'n', name: 'No, never', kind: 'reject_always' }];
+    const asked = (id) => ['permission_request', { id, toolUseId: '1', options }, 't1'];
+    const resolved = (id, outcome, reason, optionId) => ['permission_resolved', { id, outcome, reason, optionId }, 't1'];
+    const list = ops(asked('a'), asked('b'), resolved('b', 'denied', 'answered', 'n'), resolved('a', 'allowed', 'answered', 'y'), resolved('c', 'denied', 'timeout'));
+    assert.deepEqual(list.slice(0, 2).map(({ op, id, tool }) => [op, id, tool]), [['asked', 'a', '1'], ['asked', 'b', '1']]);
+    assert.deepEqual(list.slice(2).map(({ id, text, isAllowed }) => [id, text, isAllowed]), [
+        ['b', 'Refused: somebody chose “No, never”.', false],
+        ['a', 'Allowed: somebody chose “Allow”.', true],
+        ['c', 'Refused: nobody answered in time.', false],
+    ]);
 });

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Questions, choicesOf, decisionText, questionText } from '../../../http/console/questions.mjs';
+
+const host = (id, name) => ({ type: 'egress_request', data: { id, host: name, port: 443 } });
+const OPTIONS = [{ optionId: 'y', name: 'Yes', kind: 'allow_once' }, { optionId: 'n', name: 'No', kind: 'reject_once' }];
+const permission = (id, toolUseId = 'tool', options = OPTIONS, turn = 't1') => ({ type: 'permission_request', seq: 9, turn, data: { id, toolUseId, options } });
+const shown = (questions) => questions.shown.map(({ id, title }) => [id, title]);
+const after = (...events) => {
+    const questions = new Questions();
+    for (const event of events) questions.apply(event);
+    return questions;
+};
+
+test('hosts wait until they are decided, or their generation ends', () => {
+    const questions = new Questions();
+    assert.equal(questions.apply(host('q1', 'a.example')), true);
+    assert.equal(questions.apply(host('q2', 'b.example')), true);
+    assert.deepEqual(shown(questions), [['q1', 'a.example:443'], ['q2', 'b.example:443']]);
+    assert.equal(questions.apply({ type: 'egress_resolved', data: { id: 'q1', decision: 'once' } }), true);
+    assert.equal(questions.apply({ type: 'egress_resolved', data: { id: 'q1', decision: 'once' } }), false);
+    assert.deepEqual(shown(questions), [['q2', 'b.example:443']]);
+    assert.equal(questions.apply({ type: 'sandbox_paused', data: {} }), true);
+    assert.deepEqual(questions.shown, []);
+    for (const data of [null, {}, { id: 7, host: 'a', port: 1 }, { id: 'q', host: 7, port: 1 }, { id: 'q', host: 'a', port: '1' }])
+        assert.equal(questions.apply({ type: 'egress_request', data }), false);
+    assert.equal(questionText(host('q1', 'a.example')), 'A program inside asks for a.example port 443.');
+    assert.equal(questionText({ type: 'egress_resolved', data: { id: 'q1', decision: 'always' } }), 'Allowed from now on.');
+});
+
+test('a permission waits with the words of its tool, until it is decided or its turn ends', () => {
+    const use = { type: 'tool_use', seq: 4, turn: 't1', data: { id: 'tool', name: 'Bash', input: { command: 'ls' } } };
+    const questions = after(use, permission('p1'), permission('p2', 'other'), host('p1', 'a.example'));
+    const [first, second] = questions.shown;
+    assert.deepEqual([first.title, first.detail, first.shownAt], ['Bash', 'ls', 4]);
+    // Where no tool is known, its own event is what can be shown.
+    assert.deepEqual([second.title, second.shownAt], ['a tool', 9]);
+    // A host and a permission may have the same id.
+    assert.equal(questions.apply({ type: 'permission_resolved', data: { id: 'p1' } }), true);
+    assert.deepEqual(shown(questions), [['p2', 'a tool'], ['p1', 'a.example:443']]);
+    assert.equal(questions.apply({ type: 'done', turn: 't0', data: {} }), false);
+    assert.equal(questions.apply({ type: 'done', turn: 't1', data: {} }), true);
+    assert.deepEqual(shown(questions), [['p1', 'a.example:443']]);
+    for (const data of [null, {}, { id: 7 }, { id: '' }]) assert.equal(questions.apply({ type: 'permission_request', data }), false);
+});
+
+test("the choices are the agent's, told apart by their kinds, and there is always one that refuses", () => {
+    const [{ choices }] = after(permission('p')).shown;
+    assert.deepEqual(choices.map(({ value, text, isReject }) => [value, text, isReject]), [['y', 'Yes', false], ['n', 'No', true]]);
+    const [onlyYes] = after(permission('p', 'tool', OPTIONS.slice(0, 1))).shown;
+    assert.deepEqual(onlyYes.choices.at(-1), { value: null, text: 'Refuse', means: 'Cancel', isReject: true });
+    const odd = [null, 7, { optionId: 7, kind: 'allow_once' }, { optionId: 'a', kind: 'constructor' }, { optionId: 'b', name: '\u202e', kind: 'allow_always' }, { optionId: 'c', name: '', kind: 'reject_always' }];
+    assert.deepEqual(choicesOf(odd).map(({ value, text, means }) => [value, text, means]), [['b', '<U+202E>', 'Always allow'], ['c', 'Always reject', 'Always reject']]);
+    assert.equal(choicesOf(Array(100).fill(OPTIONS[0])).length, 16);
+    assert.ok(choicesOf([{ optionId: 'a', kind: 'allow_once', name: 'x'.repeat(100_000) }])[0].text.length < 150);
+});
+
+test('a decision is told with its reason', () => {
+    const told = (outcome, reason) => decisionText({ outcome, reason });
+    assert.equal(told('allowed', 'policy'), 'Allowed by the policy of the agent.');
+    assert.equal(told('denied', 'unattended'), 'Refused: nobody followed the conversation.');
+    assert.equal(told('cancelled', 'turn_ended'), 'Cancelled: its turn ended before an answer.');
+    assert.equal(told('denied', 'answered'), 'Refused: somebody answered.');
+    assert.equal(told({}, 7), 'Cancelled.');
+});
