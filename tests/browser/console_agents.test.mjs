@@ -147,7 +147,7 @@ test('an answer that comes too late, or does not arrive, says so and breaks noth
     await answer(page, 'Reject');
     await late.asked;
     await asks(other, 1);
-    await answer(other, 'Allow:');
+    await answer(other, 'Allow (');
     await turnsDone(page, 1);
     await late.answer();
     await page.waitForSelector('#notice:has-text("That was decided already.")');
@@ -248,7 +248,7 @@ for (const [name, options] of [
         await asks(page, 1);
         await fits();
         await screenshot(page, `${name}-agent-asks`);
-        await answer(page, 'Allow:');
+        await answer(page, 'Allow (');
         await turnsDone(page, 1);
         await fits();
         await screenshot(page, `${name}-agent`);

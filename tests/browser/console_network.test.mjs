@@ -22,7 +22,7 @@ test('a refused connection is shown, allowed by its button, and passes then', { 
     const page = await newPage(await browser.newContext({ viewport: { width: 360, height: 740 } }));
     await signIn(page, server);
     await page.click('#new');
-    assert.deepEqual(await page.$$eval('#create-network option', (all) => all.map(({ value }) => value)), ['none', 'egress']);
+    assert.deepEqual(await page.$$eval('#create-network option', (all) => all.map(({ value }) => value)), ['', 'none', 'egress']);
     assert.equal(await page.isVisible('#create-egress'), false);
     await page.selectOption('#create-network', 'egress');
     await page.check('#create-egress input[value="@npm"]');
