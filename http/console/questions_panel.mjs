@@ -98,8 +98,10 @@ export class QuestionsPanel {
 
     async #answer({ key, kind, id }, { value }) {
         const { signal } = this.#abort;
-        const buttons = this.#rows.get(key)?.querySelectorAll('button.allow, button.reject') ?? [];
-        for (const one of buttons) one.disabled = true;
+        const row = this.#rows.get(key);
+        if (row.ariaBusy === 'true') return;
+        // Not by `disabled`, which would take the focus from the button.
+        row.ariaBusy = 'true';
         this.#show(null);
         try {
             if (kind === 'tool') await this.#api.permit(this.#id, id, value);
@@ -119,7 +121,7 @@ export class QuestionsPanel {
             }
             this.#show(error);
         }
-        for (const one of buttons) one.disabled = false;
+        row.ariaBusy = 'false';
     }
 
     #show(error) {
