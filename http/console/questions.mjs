@@ -42,6 +42,7 @@ export function decisionText({ outcome, reason, optionId }, choices = []) {
     if (reason === 'policy') return `${what} by the policy of the agent.`;
     if (reason === 'timeout') return `${what}: nobody answered in time.`;
     if (reason === 'unattended') return `${what}: nobody followed the conversation.`;
+    if (reason === 'withdrawn') return `${what}: the agent took it back.`;
     if (reason === 'turn_ended') return `${what}: its turn ended before an answer.`;
     return `${what}.`;
 }

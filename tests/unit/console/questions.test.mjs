@@ -61,6 +61,7 @@ test('a decision is told with its reason', () => {
     assert.equal(told('allowed', 'policy'), 'Allowed by the policy of the agent.');
     assert.equal(told('denied', 'unattended'), 'Refused: nobody followed the conversation.');
     assert.equal(told('cancelled', 'turn_ended'), 'Cancelled: its turn ended before an answer.');
+    assert.equal(told('cancelled', 'withdrawn'), 'Cancelled: the agent took it back.');
     assert.equal(told('denied', 'answered'), 'Refused: somebody answered.');
     assert.equal(told({}, 7), 'Cancelled.');
 });

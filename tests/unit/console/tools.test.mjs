@@ -23,6 +23,8 @@ test('an edit is a difference, whatever its agent calls the members', () => {
     const several = [{ old_string: 'a', new_string: 'b' }, { old_string: 'c', new_string: '', replace_all: true }];
     assert.deepEqual(texts(call('MultiEdit', { file_path: 'a', edits: several }).parts), [['a', 1, 1], ['a', 0, 1], '{\n  "replace_all": true\n}']);
     assert.deepEqual(texts(call('Write', { file_path: 'a', content: 'x\ny\n' }).parts), [['a', 2, 0]]);
+    // An agent of ACP may tell the change beside the input.
+    assert.deepEqual(texts(call('edit', {}, { details: [{ type: 'diff', path: 'a', oldText: 'x', newText: 'y' }] }).parts), [['a', 1, 1]]);
     // What is no edit is shown as it is.
     assert.equal(call('search', { path: 'a', content: 'x' }).parts[0].kind, 'text');
     assert.equal(call('Edit', { edits: [7] }).parts[0].kind, 'text');
