@@ -10,7 +10,7 @@ const ADAPTERS = {
 };
 const shown = (text) => harmless(word(text));
 
-/** What an agent is, in words. */
+/** The description of an agent, for people. */
 export function aboutAgent(agents, name) {
     const agent = agents.find((one) => one.name === name);
     return agent !== undefined && Object.hasOwn(ADAPTERS, agent.adapter) ? `${shown(name)}: ${ADAPTERS[agent.adapter]}.` : '';
@@ -22,7 +22,7 @@ export function agentChoices(agents) {
     return [...choices.filter(([, , isDisabled]) => !isDisabled), ...choices.filter(([, , isDisabled]) => isDisabled)];
 }
 
-/** Those that are not installed, as {name, why, command}: the command installs it; '': none is known. */
+/** The agents that are not installed, as {name, why, command}: the command installs it; '': none is known. */
 export function missingAgents(agents) {
     return agents
         .filter(({ installed }) => !installed)

@@ -1,4 +1,4 @@
-// What the transcript holds in the page, bounded: the oldest goes first.
+// The elements of the transcript, bounded: the oldest is dropped first.
 
 /** The weight of a node, in characters. */
 export const NODE_COST = 64;
@@ -11,7 +11,7 @@ function isSpent(element) {
     return element.childElementCount === 0 && !element.classList.contains('answer');
 }
 
-/** What is in the page, oldest first, and how much it weighs. */
+/** The elements in the page, oldest first, and how much they weigh. */
 export class Pieces {
     #all = [];
     #from = 0;

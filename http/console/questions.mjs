@@ -1,4 +1,4 @@
-// What waits for a person: hosts that a program inside asks for, and tools that the agent asks to use. Pure.
+// The questions that wait for a person: hosts that a program inside asks for, and tools that the agent asks to use. Pure.
 import { harmless } from './ansi.mjs';
 import { briefly } from './tools.mjs';
 import { isObject, word } from './words.mjs';
@@ -34,7 +34,7 @@ export function choicesOf(options) {
     });
 }
 
-/** What a permission_resolved says, in words; `choices` are those of its request. */
+/** A permission_resolved in words; `choices` are those of its request. */
 export function decisionText({ outcome, reason, optionId }, choices = []) {
     const what = outcome === 'allowed' ? 'Allowed' : outcome === 'denied' ? 'Refused' : 'Cancelled';
     const chosen = choices.find(({ value }) => value === optionId);

@@ -1,5 +1,5 @@
-// What waits for a person, above the field for messages: hosts that a program inside asks for, tools that the agent asks to use. Rows stay
-// as they are while others come and go, and none takes the focus: people are about to press a button, or type.
+// The questions that wait for a person, above the field for messages: hosts that a program inside asks for, tools that the agent asks to use.
+// Rows stay as they are while others come and go, and none takes the focus: people are about to press a button, or type.
 import { button, h } from './dom.mjs';
 import { Questions } from './questions.mjs';
 

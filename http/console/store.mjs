@@ -1,4 +1,4 @@
-// What a tab keeps across a reload: the key, and the agent that was chosen last. The session storage belongs to this tab and goes with it. Where it is
+// A tab keeps the key and the agent that was chosen last across a reload. The session storage belongs to this tab and goes with it. Where it is
 // refused, the tab forgets.
 const KEY = 'atoll.key';
 const AGENT = 'atoll.agent';

@@ -47,7 +47,7 @@ export class ToolCard {
     /** Its agent waits for a permission. */
     ask() {
         if (!this.#isEnded) this.#show('waiting');
-        // What is asked for must be seen.
+        // People must see the action that they allow.
         this.#open(true);
     }
 

@@ -1,5 +1,5 @@
-// What people see of a tool call: its name, a line about it, and its input and result in parts. Agents name the members of an input as
-// they like: the names here are those of claude, codex, copilot, gemini and opencode. Pure and bounded.
+// A tool call for people: its name, a line about it, and its input and result in parts. Agents name the members of an input as they like:
+// the names here are those of claude, codex, copilot, gemini and opencode. Pure and bounded.
 import { diffOf } from './diff.mjs';
 import { MAX_VALUE, asText, bytes, isObject, word } from './words.mjs';
 

@@ -164,7 +164,7 @@ export class Transcript {
         return [...ended, { op: 'text', turn, kind, block: `${turn}/${state.block}`, text }];
     }
 
-    /** What is between two deltas ends the block; the next one is of `kind`. The operation that says so of a thought. */
+    /** Ends the block; the next one is of `kind`. Gives the operation that ends a thought. */
     #part(turn, kind, time) {
         const state = this.#turns.get(turn);
         if (state === undefined) return [];

@@ -315,7 +315,7 @@ export class TranscriptView {
         turn.plan.element.replaceChildren(...planElements(steps, hidden));
     }
 
-    /** What has no look of its own, folded: of a turn all in one. */
+    /** Events without a look of their own, folded: one fold for a turn. */
     #raw(turn, { kind, text }) {
         if (!turn?.raw?.element.isConnected) {
             const element = h('details', 'fold message');

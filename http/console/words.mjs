@@ -18,7 +18,7 @@ export function cut(text, limit) {
     return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length - limit} characters more)`;
 }
 
-/** One line of at most `limit` characters and a few. */
+/** A line of at most `limit` characters and a few. */
 export function word(value, limit = MAX_WORD) {
     return cut(asText(value).replace(/\s+/g, ' ').trim(), limit);
 }

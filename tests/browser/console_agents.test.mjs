@@ -46,7 +46,7 @@ async function open(address) {
 const asks = (page, count) => page.waitForFunction((wanted) => document.querySelectorAll('#questions-list li').length === wanted, count);
 const answer = (page, name) => page.click(`#questions-list button[aria-label^="${name}"]`);
 
-/** What the log shows, with what is folded, but not how long it took. */
+/** The log in the page, with its folded parts and without durations. */
 const picture = (page) =>
     page.evaluate(() => {
         const clean = (text) => text.replace(/ · [\d.]+ s$/, '').replace(/^Thought for \d+ s/, 'Thought');

@@ -25,7 +25,7 @@ test('an edit is a difference, whatever its agent calls the members', () => {
     assert.deepEqual(texts(call('Write', { file_path: 'a', content: 'x\ny\n' }).parts), [['a', 2, 0]]);
     // An agent of ACP may tell the change beside the input.
     assert.deepEqual(texts(call('edit', {}, { details: [{ type: 'diff', path: 'a', oldText: 'x', newText: 'y' }] }).parts), [['a', 1, 1]]);
-    // What is no edit is shown as it is.
+    // Other inputs are shown as they are.
     assert.equal(call('search', { path: 'a', content: 'x' }).parts[0].kind, 'text');
     assert.equal(call('Edit', { edits: [7] }).parts[0].kind, 'text');
     // Nothing that an input holds is left out.
