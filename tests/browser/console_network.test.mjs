@@ -71,6 +71,29 @@ test('a refused connection is shown, allowed by its button, and passes then', { 
     assert.deepEqual(await page.evaluate(() => window.violations), []);
 });
 
+test('a host that is asked for waits for its button', { skip }, async (t) => {
+    const upstream = http.createServer((request, response) => response.end('it answers\n')).listen(0, '127.0.0.1');
+    t.after(() => upstream.close());
+    await once(upstream, 'listening');
+    const { port } = upstream.address();
+    const server = await startServer({ flags: ['--egress-private', `127.0.0.1/32:${port}`] });
+    t.after(() => server.stop());
+    const browser = await startBrowser();
+    t.after(() => browser.close());
+    const page = await newPage(await browser.newContext());
+    await signIn(page, server);
+    const { id } = await callApi(server, 'POST', '/v1/conversations', { agent: 'shell', network: { mode: 'egress', allow: [], ask: true } });
+    await page.goto(`http://${server.address}/#c=${id}`);
+    await page.waitForSelector('#connection[data-state=live]');
+    await send(page, fetched(port));
+    await page.click(`#questions-list button[aria-label="Always allow: 127.0.0.1:${port}"]`);
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'it answers\n');
+    await page.waitForSelector('#questions', { state: 'hidden' });
+    assert.deepEqual((await callApi(server, 'GET', `/v1/conversations/${id}`)).network.allow, [`127.0.0.1:${port}`]);
+    assert.deepEqual(page.seen.errors, []);
+});
+
 test('a server that allows no other network offers none', async (t) => {
     const server = await startServer();
     t.after(() => server.stop());

@@ -27,3 +27,17 @@ test('a transcript tells what was asked and answered, and its blocks end where t
     const text = transcriptOf({ title: 'A talk', agent: 'shell', id: 'abcdef' }, events);
     assert.equal(text, `# A talk\n\n## alice, ${at}\n\n\`\`\`\nls\n\`\`\`\n\n\`\`\`\`\na \`\`\`\nb\n\`\`\`\`\n\nexit 3\n`);
 });
+
+test('a transcript has the tools of a turn, their differences and who allowed them', () => {
+    const at = '2026-01-31T09:05:00.000Z';
+    const data = [
+        ['thinking_delta', { delta: 'hm' }],
+        ['tool_use', { id: '1', name: 'Edit', input: { file_path: 'a.txt', old_string: 'a', new_string: 'b' } }],
+        ['permission_request', { id: 'p', toolUseId: '1', options: [{ optionId: 'y', name: 'Yes', kind: 'allow_once' }] }],
+        ['permission_resolved', { id: 'p', outcome: 'allowed', reason: 'answered', optionId: 'y' }],
+        ['tool_result', { toolUseId: '1', content: 'written', isError: false }],
+    ];
+    const events = data.map(([type, one], index) => ({ seq: index + 1, type, at, turn: 't1', data: one }));
+    const text = transcriptOf({ title: 'A talk', agent: 'claude', id: 'abcdef' }, events);
+    assert.equal(text, '# A talk\n\nTool Edit:\n\n```\na.txt\n-a\n+b\n```\n\n*Allowed: somebody chose “Yes”.*\n\ndone:\n\n```\nwritten\n```\n');
+});
