@@ -41,6 +41,9 @@ export class QuestionsPanel {
     event(event) {
         if (!this.#questions.apply(event)) return;
         clearTimeout(this.#settle);
+        const { shown } = this.#questions;
+        // Nobody shall press a button that is of no use any more.
+        if ([...this.#rows.keys()].some((key) => shown.every((question) => question.key !== key))) return this.#render();
         this.#settle = setTimeout(() => this.#render(), SETTLE_MS);
     }
 

@@ -12,6 +12,7 @@ const PICTURE_COST = 4; // characters of a picture that weigh as one of text
 const MAX_QUEUED = 4 * 1024 * 1024; // characters that wait; above it no more is read
 const MAX_TOOLS = 1000; // of one turn that wait for their result
 const HIDDEN_MS = 500; // a page in the background has no frames
+const GOOD = new Set(['success', 'end_turn']); // results of a turn that need no word
 
 export class TranscriptView {
     #scroller;
@@ -375,7 +376,7 @@ export class TranscriptView {
         const words = [];
         const { exitCode = null, result = '' } = turn.complete ?? {};
         if (exitCode !== null) words.push(`exit ${exitCode}`);
-        if (result !== '' && result !== 'success' && !(exitCode !== null && result === 'error')) words.push(harmless(result));
+        if (result !== '' && !GOOD.has(result) && !(exitCode !== null && result === 'error')) words.push(harmless(result));
         if (failed && words.length === 0) words.push('failed');
         if (words.length === 0) words.push('done');
         if (ms !== null && ms >= 100) words.push(`${(ms / 1000).toFixed(1)} s`);

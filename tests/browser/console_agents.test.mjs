@@ -96,6 +96,7 @@ test('a turn of a coding agent is thoughts, cards, a diff, a plan and an answer,
     assert.equal(await page.locator('.diff').count(), 1);
     assert.equal(await page.locator('.plan').count(), 1);
     assert.match(await page.textContent('.plan'), /3 of 3 done/);
+    assert.match(await page.textContent('.outcome'), /^done/);
     assert.match(await page.textContent('.fold.message'), /One event as it came.*usage_update/s);
     const over = await picture(page);
     await screenshot(page, 'agent-done');
@@ -251,6 +252,7 @@ for (const [name, options] of [
         await screenshot(page, `${name}-agent-asks`);
         await answer(page, 'Allow (');
         await turnsDone(page, 1);
+        await asks(page, 0);
         await fits();
         await screenshot(page, `${name}-agent`);
     });
