@@ -4,7 +4,10 @@ import { briefly } from './tools.mjs';
 import { isObject, word } from './words.mjs';
 
 const MAX_TOOLS = 1000; // of one turn, known by name
-const MAX_OPTIONS = 16; // as the server takes them
+// The server's bounds.
+const MAX_OPEN = 64 + 5; // permissions and hosts
+const MAX_OPTIONS = 16;
+const MAX_ID_BYTES = 512;
 const MAX_NAME = 80;
 
 const HOST_CHOICES = [
@@ -21,12 +24,14 @@ export function questionText({ type, data: { host, port, decision } }) {
     return `A program inside asks for ${harmless(String(host).slice(0, 255))} port ${Number(port)}.`;
 }
 
+/** True for an id that the server takes: a question with another one is not decided. */
+export const isId = (id) => typeof id === 'string' && id !== '' && new TextEncoder().encode(id).length <= MAX_ID_BYTES;
 const nameOf = ({ name, kind }) => harmless(word(name, MAX_NAME)) || KINDS[kind];
 
 /** The options of a permission_request that the server takes, as choices {value, text, means, isReject}: `text` is the agent's word, `means` ours. */
 export function choicesOf(options) {
     const known = (Array.isArray(options) ? options : []).filter(
-        (option) => isObject(option) && typeof option.optionId === 'string' && option.optionId !== '' && Object.hasOwn(KINDS, option.kind),
+        (option) => isObject(option) && isId(option.optionId) && Object.hasOwn(KINDS, option.kind),
     );
     return known.slice(0, MAX_OPTIONS).map((option) => {
         const isReject = option.kind.startsWith('reject');
@@ -66,7 +71,7 @@ export class Questions {
                 if (typeof id !== 'string' || typeof data.host !== 'string' || !Number.isInteger(data.port)) return false;
                 return this.#ask(`host ${id}`, { kind: 'host', id, title: `${harmless(data.host.slice(0, 255))}:${data.port}`, detail: '', choices: HOST_CHOICES });
             case 'permission_request': {
-                if (typeof id !== 'string' || id === '') return false;
+                if (!isId(id)) return false;
                 const tool = word(data.toolUseId);
                 const { name = 'a tool', brief = '', seq: shownAt = seq } = this.#tools.get(tool) ?? {};
                 const choices = choicesOf(data.options);
@@ -89,9 +94,15 @@ export class Questions {
         }
     }
 
+    // The server knows the first of two with the same id.
     #ask(key, question) {
+        if (this.#open.has(key) || this.#open.size >= MAX_OPEN) return false;
         this.#open.set(key, { key, ...question });
         return true;
+    }
+
+    has(key) {
+        return this.#open.has(key);
     }
 
     /** It does not wait any more. True if it did. */

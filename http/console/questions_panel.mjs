@@ -41,9 +41,8 @@ export class QuestionsPanel {
     event(event) {
         if (!this.#questions.apply(event)) return;
         clearTimeout(this.#settle);
-        const { shown } = this.#questions;
         // Nobody shall press a button that is of no use any more.
-        if ([...this.#rows.keys()].some((key) => shown.every((question) => question.key !== key))) return this.#render();
+        if ([...this.#rows.keys()].some((key) => !this.#questions.has(key))) return this.#render();
         this.#settle = setTimeout(() => this.#render(), SETTLE_MS);
     }
 
@@ -51,7 +50,7 @@ export class QuestionsPanel {
         const { questions, questionsList } = this.#at;
         const { shown } = this.#questions;
         for (const [key, row] of this.#rows) {
-            if (shown.some((question) => question.key === key)) continue;
+            if (this.#questions.has(key)) continue;
             const isFocused = row.contains(document.activeElement);
             row.remove();
             this.#rows.delete(key);

@@ -1,7 +1,7 @@
 // Turns the events of a conversation's log into a list of small display operations for each event. Pure.
 // An agent's data may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
 import { denialText } from './network.mjs';
-import { choicesOf, decisionText, questionText } from './questions.mjs';
+import { choicesOf, decisionText, isId, questionText } from './questions.mjs';
 import { callOf, planOf, resultParts } from './tools.mjs';
 import { MAX_VALUE, asText, bytes, cut, sentence, word } from './words.mjs';
 
@@ -193,8 +193,9 @@ export class Transcript {
             case 'plan':
                 return [{ op: 'plan', turn, ...planOf(data.entries) }];
             case 'permission_request': {
+                if (!isId(data.id)) return [];
                 const asked = this.#turns.get(turn)?.asked;
-                if (asked?.size < MAX_ASKED) asked.set(word(data.id), choicesOf(data.options));
+                if (asked?.size < MAX_ASKED && !asked.has(word(data.id))) asked.set(word(data.id), choicesOf(data.options));
                 return [{ op: 'asked', turn, id: word(data.id), tool: word(data.toolUseId) }];
             }
             case 'permission_resolved': {

@@ -287,6 +287,7 @@ export class TranscriptView {
 
     // Where it is of no tool that is shown, it is a line of its own.
     #ask(turn, { id, tool, seq }) {
+        if (turn?.asked.has(id)) return;
         const card = turn?.tools.get(tool);
         if (card?.isConnected) card.ask();
         const line = card?.isConnected ? null : this.#line(turn, 'note calm', 'The agent asks for a permission.', seq);

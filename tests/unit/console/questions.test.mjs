@@ -42,7 +42,7 @@ test('a permission waits with the words of its tool, until it is decided or its 
     assert.equal(questions.apply({ type: 'done', turn: 't0', data: {} }), false);
     assert.equal(questions.apply({ type: 'done', turn: 't1', data: {} }), true);
     assert.deepEqual(shown(questions), [['p1', 'a.example:443']]);
-    for (const data of [null, {}, { id: 7 }, { id: '' }]) assert.equal(questions.apply({ type: 'permission_request', data }), false);
+    for (const data of [null, {}, { id: 7 }, { id: '' }, { id: 'x'.repeat(513) }]) assert.equal(questions.apply({ type: 'permission_request', data }), false);
 });
 
 test("the choices are the agent's, told apart by their kinds, and there is always one that refuses", () => {
@@ -52,6 +52,7 @@ test("the choices are the agent's, told apart by their kinds, and there is alway
     assert.deepEqual(onlyYes.choices.at(-1), { value: null, text: 'Refuse', means: 'Cancel', isReject: true });
     const odd = [null, 7, { optionId: 7, kind: 'allow_once' }, { optionId: 'a', kind: 'constructor' }, { optionId: 'b', name: '\u202e', kind: 'allow_always' }, { optionId: 'c', name: '', kind: 'reject_always' }];
     assert.deepEqual(choicesOf(odd).map(({ value, text, means }) => [value, text, means]), [['b', '<U+202E>', 'Always allow'], ['c', 'Always reject', 'Always reject']]);
+    assert.deepEqual(choicesOf([{ optionId: 'x'.repeat(513), kind: 'allow_once' }]), []);
     assert.equal(choicesOf(Array(100).fill(OPTIONS[0])).length, 16);
     assert.ok(choicesOf([{ optionId: 'a', kind: 'allow_once', name: 'x'.repeat(100_000) }])[0].text.length < 150);
 });
@@ -64,4 +65,12 @@ test('a decision is told with its reason', () => {
     assert.equal(told('cancelled', 'withdrawn'), 'Cancelled: the agent took it back.');
     assert.equal(told('denied', 'answered'), 'Refused: somebody answered.');
     assert.equal(told({}, 7), 'Cancelled.');
+});
+
+test('a request that comes again while it waits changes nothing, and what waits is bounded', () => {
+    const questions = after(permission('p'));
+    assert.equal(questions.apply(permission('p', 'tool', [{ optionId: 'other', name: 'Other', kind: 'allow_once' }])), false);
+    assert.deepEqual(questions.shown[0].choices.map(({ value }) => value), ['y', 'n']);
+    for (let index = 0; index < 1000; ++index) questions.apply(permission(`p${index}`));
+    assert.ok(questions.shown.length < 100);
 });
