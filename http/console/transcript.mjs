@@ -186,7 +186,7 @@ export class Transcript {
             case 'tool_use': {
                 const tool = { op: 'tool', turn, ...callOf(data) };
                 // The plan of claude is the input of a tool.
-                return tool.name === 'TodoWrite' ? [tool, { op: 'plan', turn, ...planOf(data.input?.todos) }] : [tool];
+                return tool.name === 'TodoWrite' ? [{ ...tool, brief: '' }, { op: 'plan', turn, ...planOf(data.input?.todos) }] : [tool];
             }
             case 'tool_result':
                 return [{ op: 'result', turn, id: word(data.toolUseId), parts: resultParts(data), isError: data.isError === true }];

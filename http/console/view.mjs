@@ -308,7 +308,7 @@ export class TranscriptView {
         if (!turn.plan?.element.isConnected) {
             const element = h('section', 'plan');
             element.setAttribute('aria-label', 'Plan');
-            turn.element.insertBefore(element, turn.outcome);
+            turn.element.insertBefore(element, turn.raw?.element.isConnected ? turn.raw.element : turn.outcome);
             turn.plan = { element, piece: this.#pieces.add(element, 0), cost: 0 };
         }
         const cost = steps.reduce((sum, { text }) => sum + text.length + 4 * NODE_COST, 4 * NODE_COST);

@@ -255,4 +255,7 @@ for (const [name, options] of [
         await asks(page, 0);
         await fits();
         await screenshot(page, `${name}-agent`);
+        await page.evaluate(() => (document.getElementById('log').scrollTop = 0));
+        await page.waitForSelector('#latest:not([hidden])');
+        assert.equal(await page.evaluate(() => innerWidth - document.getElementById('log').getBoundingClientRect().right), 0);
     });
