@@ -65,7 +65,8 @@ export class Questions {
                 this.#tools.clear();
                 return false;
             case 'tool_use':
-                if (isObject(data) && this.#tools.size < MAX_TOOLS) this.#tools.set(word(id), { ...briefly(data), seq });
+                if (isObject(data)) this.#tools.set(word(id), { ...briefly(data), seq });
+                if (this.#tools.size > MAX_TOOLS) this.#tools.delete(this.#tools.keys().next().value);
                 return false;
             case 'egress_request':
                 if (typeof id !== 'string' || typeof data.host !== 'string' || !Number.isInteger(data.port)) return false;
