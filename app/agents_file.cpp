@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "app/demo_agent.hpp"
 #include "app/programs.hpp"
 #include "core/plain/inner_paths.hpp"
 #include "http/access/limit_ceilings.hpp"
@@ -215,7 +216,9 @@ std::vector<AgentSpec> built_in_agents() {
     AgentSpec echo;
     echo.name = "echo";
     echo.kind = AgentSpec::Kind::echo;
-    return {shell, echo};
+    const auto argv = nlohmann::json::array({"python3", "-c", k_demo_agent});
+    const nlohmann::json demo{{"name", "demo"}, {"argv", argv}, {"setup", "apt-get install python3"}};
+    return {shell, echo, read_agent(demo).value()};
 }
 
 Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {

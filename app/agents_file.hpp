@@ -14,7 +14,7 @@
 
 namespace atl::app {
 
-/// `shell` and `echo`, which are part of every server.
+/// `shell`, `echo` and `demo` (app/demo_agent.hpp), which are part of every server.
 std::vector<sandbox::AgentSpec> built_in_agents();
 
 /// The built-in agents and the agents of `file`. Errors: invalid_field, naming file and entry.

@@ -84,11 +84,16 @@ std::string code_mode(const std::vector<execution::Language>& languages) {
     return lacks_javascript(languages) ? text + " (JavaScript: " + k_get_javascript + ")" : text;
 }
 
-/// The walk of README.md, indented: a message whose stream is cut, and the rest of its events.
+/// The walk of README.md, indented: a page from a prompt; a message whose stream is cut, and the rest of its
+/// events.
 std::string walk(const std::string& url, const std::string& key, const std::string& curl) {
     return "  url=" + url + "/v1/conversations\n" + "  key=" + key + "\n" + "  api() { " + curl +
            R"( -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"; }
   sse='Accept: text/event-stream'
+  id=$(api "$url" -d '{"agent":"demo"}' | jq -r .id)
+  api "$url/$id/messages" -H "$sse" -d '{"content":"A page about the tides"}' | sed -n 's/^data: //p' | jq -j '.data.delta // empty'
+  api "$url/$id" | jq -r .sandboxPublicUrl  # open it in a browser
+  # Another conversation: the agent `shell` runs each message with bash.
   id=$(api "$url" -d '{"agent":"shell"}' | jq -r .id)
   # Send a message; the connection breaks behind the third event, and the turn goes on.
   api "$url/$id/messages" -H "$sse" -d '{"content":"for i in 1 2 3; do echo $i; sleep 1; done"}' | head -n 9 | tee seen

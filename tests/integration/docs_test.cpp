@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/deadline.hpp"
 #include "tests/support/paths.hpp"
 
 namespace docs_test {
@@ -67,11 +68,10 @@ std::string output_of(const std::string& command, int exit_status = 0) {
 /// cut: the page ends programs before their end.
 enum class Pipes : std::uint8_t { whole, cut };
 
-/// Against this server, in a folder of its own; what it printed.
-std::string run_page(const ServerProcess& server, const fs::path& folder, const fs::path& page,
-                     Pipes pipes = Pipes::whole) {
+/// Against this server, in a folder of its own; what they printed.
+std::string run_commands(const ServerProcess& server, const fs::path& folder, std::string commands,
+                         Pipes pipes = Pipes::whole) {
     std::ofstream(server.data_dir() / "api-key") << server.key() << "\r\n";  // as some editors write it
-    std::string commands = commands_of(page);
     replace_all(commands, "/var/lib/atoll/data", server.data_dir().string());
     replace_all(commands, "127.0.0.1:4100", server.address());
     INFO(commands);
@@ -80,6 +80,23 @@ std::string run_page(const ServerProcess& server, const fs::path& folder, const 
         << "\nPATH=" << test::build_path("bin") << ":$PATH\n"
         << commands;
     return output_of("bash " + (folder / "commands").string());
+}
+
+std::string run_page(const ServerProcess& server, const fs::path& folder, const fs::path& page,
+                     Pipes pipes = Pipes::whole) {
+    return run_commands(server, folder, commands_of(page), pipes);
+}
+
+/// The page at the address that the commands printed last, once something listens there.
+std::string page_at_end_of(const std::string& output) {
+    const std::string before = "http://localhost:";
+    const auto at = output.rfind(before);
+    REQUIRE(at != std::string::npos);
+    const std::string port = std::to_string(std::stoi(output.substr(at + before.size())));
+    HttpClient visitor("127.0.0.1:" + port, {{"Host", "localhost:" + port}});
+    HttpResponse answer;
+    CHECK(eventually([&] { return (answer = visitor.request("GET", "/")).status == 200; }));
+    return answer.body;
 }
 
 std::size_t count_of(const std::string& text, const std::string& what) {
@@ -169,7 +186,65 @@ TEST_CASE("The walk of README.md works as it is written") {
     REQUIRE(types.size() <= all_types.size());
     CHECK(std::equal(types.begin(), types.end(), all_types.begin()));
     CHECK(output.find("\"requestId\"") == std::string::npos);  // a problem
-    CHECK(ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"].empty());
+    CHECK(output.starts_with("I am a stand-in without a model"));
+    // The page of the prompt stays, and nothing else.
+    const Json left = ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"];
+    REQUIRE(left.size() == 1);
+    const std::string url = left[0]["sandboxPublicUrl"];
+    REQUIRE(output.find(url + "\n") != std::string::npos);
+    CHECK(page_at_end_of(output).find("<h1>A page about the tides</h1>") != std::string::npos);
+}
+
+namespace {
+
+/// Speaks as the program `claude` does. It asks its model once, and may then write and serve a page.
+constexpr const char* k_claude_of_docs = R"python(
+import json, os, subprocess, sys, urllib.request
+command = {"command": "python3 -m http.server 5173 &"}
+def send(kind, **members): print(json.dumps({"type": kind, **members}), flush=True)
+def block(kind, **members): return {"id": "m1", "content": [{"type": kind, **members}]}
+for line in sys.stdin:
+    m = json.loads(line)
+    if m["type"] == "control_request":
+        send("control_response", response={"subtype": "success", "request_id": m["request_id"], "response": {}})
+    elif m["type"] == "user":
+        send("system", subtype="init", session_id="1111-2222")
+        send("assistant", message=block("tool_use", id="t1", name="Bash", input=command))
+        send("control_request", request_id="p1", request={"subtype": "can_use_tool", "tool_name": "Bash", "input": command, "tool_use_id": "t1"})
+    elif m["type"] == "control_response":
+        assert m["response"]["response"]["behavior"] == "allow"
+        with urllib.request.urlopen(os.environ["ANTHROPIC_BASE_URL"] + "/v1/agents") as answer:
+            said = answer.read().decode()
+        open("index.html", "w").write("the page of claude")
+        subprocess.Popen(["python3", "-m", "http.server", "5173"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        send("user", message=block("tool_result", tool_use_id="t1", content="served"))
+        send("assistant", message=block("text", text="asked a model: " + str("shell" in said)))
+        send("result", subtype="success", is_error=False)
+)python";
+
+}  // namespace
+
+TEST_CASE("Claude Code in ten lines works as it is written, with a program that speaks as it does") {
+    const ServerProcess model;  // a server that answers to its key alone, which it takes in the same header
+    const TempDir folder;
+    const Json claude{{"name", "claude"},
+                      {"adapter", "stream-json"},
+                      {"argv", Json::array({"python3", "-c", k_claude_of_docs})}};
+    std::ofstream(folder.path() / "agents.json") << Json{{"agents", Json::array({claude})}}.dump();
+    ServerOptions options;
+    options.arguments = {"--agents-file", (folder.path() / "agents.json").string(), "--egress-private",
+                         "127.0.0.1/32:" + std::to_string(model.port())};
+    const ServerProcess server(options);
+    std::string commands = commands_of("docs/agents.md");
+    replace_all(commands, "https://api.anthropic.com", "http://" + model.address());
+    replace_all(commands, "api.anthropic.com", "127.0.0.1");
+    const std::string output =
+        run_commands(server, folder.path(), "export ANTHROPIC_API_KEY=" + model.key() + "\n" + commands);
+    INFO(output);
+    CHECK(output.find("Bash {\"command\":\"python3 -m http.server 5173 &\"}") != std::string::npos);
+    CHECK(output.find("asked a model: True") != std::string::npos);
+    CHECK(output.find(model.key()) == std::string::npos);
+    CHECK(page_at_end_of(output) == "the page of claude");
 }
 
 TEST_CASE("A server prints the walk of README.md, for its own address and key") {
@@ -282,7 +357,7 @@ std::string fault_of(const std::string& text, std::set<std::string>& known) {
     if (const auto place = found("…|\\b[A-Z]+-(DIR|ID|KEY)\\b|/ID\\b| (ID|KEY|BACKUP|IMAGE)\\b");
         !place.empty())
         return "something to fill in: " + place;
-    const std::regex definition("(?:^|\n|for )([a-z_]+)(?:=|\\(\\)| in )");
+    const std::regex definition("(?:^|\n|for |read -r )([a-z_]+)(?:=|\\(\\)| in |;)");
     for (std::sregex_iterator at(text.begin(), text.end(), definition), end; at != end; ++at)
         known.insert((*at)[1]);
     const std::regex use("\\$\\{?([a-z_]+)");

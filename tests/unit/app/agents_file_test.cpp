@@ -63,7 +63,7 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
     agent["setup"] = "make it";
     const auto agents = file.read(agent);
     REQUIRE(agents);
-    const AgentSpec& spec = agents->at(2);
+    const AgentSpec& spec = agents->back();
     REQUIRE(spec.argv.size() == 2);
     CHECK(spec.argv[0] == atl::base::k_inner_agent);
     const auto recipe = atl::adapter::parse_recipe(spec.argv[1]);
@@ -84,8 +84,8 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
 
     const auto plain = file.read(file.recipe());
     REQUIRE(plain);
-    CHECK(plain->at(2).permissions == atl::sandbox::PermissionPolicy::ask);
-    CHECK(plain->at(2).permission_timeout == std::chrono::seconds{300});
+    CHECK(plain->back().permissions == atl::sandbox::PermissionPolicy::ask);
+    CHECK(plain->back().permission_timeout == std::chrono::seconds{300});
 }
 
 TEST_CASE(
@@ -93,23 +93,23 @@ TEST_CASE(
     const AgentsFile file;
     const auto plain = file.read("adapter", "lines");
     REQUIRE(plain);
-    CHECK(plain->at(2).argv == std::vector<std::string>{"/agent/bin/agent", "acp"});
+    CHECK(plain->back().argv == std::vector<std::string>{"/agent/bin/agent", "acp"});
     Json agent = file.recipe();
     agent.erase("adapter");
     agent["env"] = {{"A", "1"}};
     const auto with_env = file.read(agent);
     REQUIRE(with_env);
-    CHECK(with_env->at(2).argv.at(0) == atl::base::k_inner_agent);
+    CHECK(with_env->back().argv.at(0) == atl::base::k_inner_agent);
 }
 
 TEST_CASE("An agent that is not installed is there, and says what is missing") {
     const AgentsFile file;
     const auto program = file.read("argv", {"/agent/bin/other"});
     REQUIRE(program);
-    CHECK(program->at(2).missing == "its program /agent/bin/other is not there in its folder");
+    CHECK(program->back().missing == "its program /agent/bin/other is not there in its folder");
     const auto in_path = file.read("argv", {"no-program-has-this-name"});
     REQUIRE(in_path);
-    CHECK(in_path->at(2).missing == "its program no-program-has-this-name is not in PATH");
+    CHECK(in_path->back().missing == "its program no-program-has-this-name is not in PATH");
     Json agent = file.recipe();
     agent["dir"] = "/no/such/folder";
     // Without a command that installs it, it is a slip of the operator.
@@ -117,7 +117,20 @@ TEST_CASE("An agent that is not installed is there, and says what is missing") {
     agent["setup"] = "make it";
     const auto folder = file.read(agent);
     REQUIRE(folder);
-    CHECK(folder->at(2).missing == "its folder is not there");
+    CHECK(folder->back().missing == "its folder is not there");
+}
+
+TEST_CASE("Every server has an agent that needs no key, and its name is taken") {
+    const auto agents = atl::app::built_in_agents();
+    REQUIRE(agents.size() == 3);
+    CHECK(agents[2].name == "demo");
+    CHECK(agents[2].adapter == "lines");
+    CHECK(agents[2].missing.empty());
+    CHECK_FALSE(agents[2].needs_network);
+    const AgentsFile file;
+    const auto other = file.read("name", "demo");
+    REQUIRE_FALSE(other);
+    CHECK(other.error().detail().find("the name demo is taken") != std::string::npos);
 }
 
 TEST_CASE("A recipe that is wrong stops the start, and its member is named") {
@@ -166,7 +179,7 @@ TEST_CASE("The recipes that come with the server are taken, and are installed by
         agent["setup"] = "scripts/setup --agents " + name;
         const auto agents = file.read(agent);
         REQUIRE(agents);
-        const AgentSpec& spec = agents->at(2);
+        const AgentSpec& spec = agents->back();
         CHECK(spec.name == name);
         CHECK_FALSE(spec.missing.empty());
         CHECK(spec.permissions == atl::sandbox::PermissionPolicy::ask);

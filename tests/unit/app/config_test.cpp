@@ -109,7 +109,8 @@ TEST_CASE("A command that lacks something is told with what it takes, and with a
     CHECK(parse({"--pool", "shel"}).text.ends_with("\nFIX: atolld --help\n"));
     const auto config = parse({"--pool", "shel=1"}).config.value();
     CHECK(configured_agents(config).error().detail() ==
-          "--pool names shel, which is not configured; did you mean shell? The agents are `shell`, `echo`.");
+          "--pool names shel, which is not configured; did you mean shell? The agents are `shell`, `echo`, "
+          "`demo`.");
 }
 
 TEST_CASE("A value outside its range is refused with the flag's name") {
