@@ -1,9 +1,6 @@
 #include "http/egress/egress_adapters.hpp"
 
-#include <ifaddrs.h>
-
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,26 +18,6 @@ using base::Error;
 static_assert(k_max_client_hello_bytes <= base::k_max_egress_opening_bytes);
 static_assert(Resolver::k_max_addresses <= base::k_max_egress_addresses);
 
-/// The addresses of this host's interfaces now (getifaddrs(3)); nothing where they cannot be read, as without
-/// a free descriptor.
-std::optional<EgressAddresses> addresses_of_host() {
-    EgressAddresses own;
-    ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0)
-        return std::nullopt;
-    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
-    for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
-        const int family = at->ifa_addr == nullptr ? AF_UNSPEC : at->ifa_addr->sa_family;
-        if (family != AF_INET && family != AF_INET6)
-            continue;
-        sockaddr_storage address{};
-        std::memcpy(&address, at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-        if (const auto known = address_of(address))
-            own.push_back(*known);
-    }
-    return own;
-}
-
 base::Result<egress::AllowList> list_of_settings(const sandbox::EgressSettings& settings) {
     return egress::AllowList::parse(
         settings.allow, settings.user_id.empty() ? egress::SetBy::operator_key : egress::SetBy::user_key);
@@ -51,8 +28,9 @@ enum class Unlisted : std::uint8_t { refused, asked };
 
 class CeilingRules final : public EgressRules {
   public:
-    CeilingRules(const egress::Ceilings& ceilings, egress::AllowList list, Unlisted unlisted)
-        : ceilings_(ceilings), list_(std::move(list)), unlisted_(unlisted) {}
+    CeilingRules(const egress::Ceilings& ceilings, std::shared_ptr<OwnAddresses> own, egress::AllowList list,
+                 Unlisted unlisted)
+        : ceilings_(ceilings), own_(std::move(own)), list_(std::move(list)), unlisted_(unlisted) {}
 
     base::Result<EgressGrant> check(std::string_view authority, std::uint16_t default_port) const override {
         const auto endpoint = egress::parse_endpoint(authority, default_port);
@@ -78,7 +56,7 @@ class CeilingRules final : public EgressRules {
     }
 
     void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const override {
-        const auto own = addresses_of_host();
+        const auto& own = own_->now();
         std::erase_if(addresses, [&](const IpAddress& address) {
             return !own || ceilings_.refusal(address, grant.port, reach_of(grant), *own);
         });
@@ -118,6 +96,7 @@ class CeilingRules final : public EgressRules {
     }
 
     const egress::Ceilings& ceilings_;
+    const std::shared_ptr<OwnAddresses> own_;
     const egress::AllowList list_;
     const Unlisted unlisted_;
 };
@@ -174,7 +153,8 @@ base::Result<void> CeilingPolicy::check(const sandbox::EgressSettings& settings)
 std::unique_ptr<const EgressRules> CeilingPolicy::rules(const sandbox::EgressSettings& settings) const {
     auto list = list_of_settings(settings);
     const Unlisted unlisted = list && settings.ask ? Unlisted::asked : Unlisted::refused;
-    return std::make_unique<CeilingRules>(ceilings_, list ? std::move(*list) : egress::AllowList(), unlisted);
+    return std::make_unique<CeilingRules>(ceilings_, own_, list ? std::move(*list) : egress::AllowList(),
+                                          unlisted);
 }
 
 EgressLookUp EgressLookUps::look_up() {

@@ -10,6 +10,7 @@
 #include "core/egress/ceilings.hpp"
 #include "core/secrets/secrets.hpp"
 #include "http/egress/egress_parts.hpp"
+#include "http/egress/own_addresses.hpp"
 #include "http/egress/resolver.hpp"
 
 namespace atl::http {
@@ -23,6 +24,7 @@ class CeilingPolicy final : public EgressPolicy {
 
   private:
     const egress::Ceilings& ceilings_;
+    const std::shared_ptr<OwnAddresses> own_ = std::make_shared<OwnAddresses>();  // of its rules, too
 };
 
 /// Look-ups that are under way. Destroying it drops them, without an answer.

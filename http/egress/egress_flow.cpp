@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/base/limits.hpp"
 #include "core/plain/egress_limits.hpp"
 #include "http/proxy/tunnel.hpp"
 #include "http/proxy/upstream_pool.hpp"
@@ -17,6 +18,8 @@ using base::Error;
 using base::Result;
 
 constexpr std::uint16_t k_http_port = 80;
+// A small buffer holds all that a reader of the first bytes may want.
+static_assert(base::k_max_egress_opening_bytes <= base::k_read_ahead_bytes);
 constexpr std::string_view k_established = "HTTP/1.1 200 Connection Established\r\n\r\n";
 
 // The other end has ended, also where something lies before that: tickets of TLS come before the first
@@ -146,7 +149,6 @@ base::Task<EgressFlow::Way> EgressFlow::async_find_way(Connection& client) {
     if (grant_.any_bytes && ports_.tls == nullptr)
         co_return Way::tunnel;
     const auto reader = ports_.make_reader();
-    client.use_buffer(BufferSize::full);
     client.set_deadline(base::k_egress_opening_time);
     for (;;) {
         const EgressOpening opening = reader->read(client.input());
