@@ -30,7 +30,7 @@ struct EventShape {
 inline constexpr std::uint8_t k_any_kind = 0xFF;
 
 /// Everything that an agent may say during a turn.
-inline constexpr std::array<EventShape, 10> k_event_shapes = {{
+inline constexpr std::array<EventShape, 11> k_event_shapes = {{
     {"text_delta",
      R"({delta: string, stream?: "stdout"|"stderr"})",
      {{{"delta", k_string, "a string"}, {"stream", k_string, "\"stdout\" or \"stderr\"", Needed::no}}}},
@@ -52,6 +52,7 @@ inline constexpr std::array<EventShape, 10> k_event_shapes = {{
     {"permission_request",
      "{id: string, toolUseId: string, options: [{optionId: string, name: string, kind: string}]}",
      {{{"id", k_string, "a string"}, {"toolUseId", k_string, "a string"}, {"options", k_array, "an array"}}}},
+    {"permission_cancel", "{id: string}", {{{"id", k_string, "a string"}}}},
     {"plan", "{entries: array}", {{{"entries", k_array, "an array"}}}},
 }};
 

@@ -80,18 +80,23 @@ void AcpProtocol::on_object(const Json& object, std::string_view) {
         return on_reply(object);
     if (member(object, "id") != nullptr)
         return on_request(object, method);
-    if (method != "session/update")
+    const Json* const params = object_of(object, "params");
+    if (params == nullptr)
         return;
-    if (const Json* const params = object_of(object, "params"))
+    if (method == "$/cancel_request") {
+        if (const Json* const id = member(*params, "requestId"))
+            withdraw([&](const Json& request) { return request == *id; });
+    } else if (method == "session/update") {
         if (const Json* const update = object_of(*params, "update"))
             on_update(*update);
+    }
 }
 
 /// A reply to a prompt ends its turn with what is known. Any other reply says what is not known any more.
-void AcpProtocol::on_head(Json head, const std::string& why) {
-    if (text_of(head, "method").empty() && step_ != Step::prompt)
-        head["error"] = {{"message", why}};
-    on_object(head, {});
+void AcpProtocol::on_outline(Json outline, const std::string& why) {
+    if (text_of(outline, "method").empty() && step_ != Step::prompt)
+        outline["error"] = {{"message", why}};
+    on_object(outline, {});
 }
 
 void AcpProtocol::on_reply(const Json& object) {
@@ -163,8 +168,9 @@ void AcpProtocol::on_result(Step step, const Json& result) {
 void AcpProtocol::on_initialized(const Json& result) {
     const std::int64_t version = number_of(result, "protocolVersion");
     if (version != k_protocol_version) {
-        wishes_.failure = "speaks version " + std::to_string(version) +
-                          " of ACP, and this server version 1: install another release of it";
+        wishes_.failure =
+            (version == 0 ? "tells no version of ACP" : "speaks version " + std::to_string(version) + " of ACP") +
+            "; this server speaks version 1: install another release of it";
         return;
     }
     const Json* const capabilities = object_of(result, "agentCapabilities");

@@ -12,6 +12,14 @@ namespace {
 
 // A turn logs no more lines that are none.
 constexpr std::size_t k_max_complaints = 10;
+// An agent that writes so much of them before it is ready does not speak its protocol.
+constexpr std::size_t k_max_noise_bytes = 1024UL * 1024;
+static_assert(k_max_noise_bytes <= base::k_max_event_line_bytes);
+
+std::string describe_long_line(std::string_view line) {
+    return "the agent wrote a line beyond " + std::to_string(base::k_max_event_line_bytes) +
+           " bytes, which was dropped; the line: " + base::excerpt(line, base::k_quoted_line_bytes);
+}
 
 }  // namespace
 
@@ -33,16 +41,26 @@ void AgentProtocol::agent_line(std::string_view line) {
     if (complaints_++ < k_max_complaints)
         log("the agent wrote a line that is no JSON object: " +
             base::excerpt(line, base::k_quoted_line_bytes));
+    note_noise(line.size());
 }
 
 void AgentProtocol::agent_long_line(std::string_view head) {
-    const std::string text =
-        "the agent wrote a line beyond " + std::to_string(base::k_max_event_line_bytes) +
-        " bytes, which was dropped; the line: " + base::excerpt(head, base::k_quoted_line_bytes);
+    const std::string text = describe_long_line(head);
     log(text);
     events_.error("line_too_long", text);
-    on_head(parse_head(head), text);
+    if (!head.starts_with('{'))
+        note_noise(base::k_max_event_line_bytes);
+}
+
+void AgentProtocol::agent_long_line_end(std::string_view outline) {
+    on_outline(parse_outline(outline), describe_long_line(outline));
     begin_waiting();
+}
+
+void AgentProtocol::note_noise(std::size_t bytes) {
+    noise_bytes_ += bytes;
+    if (!ready_ && noise_bytes_ >= k_max_noise_bytes && wishes_.failure.empty())
+        wishes_.failure = "floods its stdout with lines that are no JSON objects";
 }
 
 void AgentProtocol::begin_waiting() {

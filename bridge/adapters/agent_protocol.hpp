@@ -42,8 +42,10 @@ class AgentProtocol {
     virtual void start() = 0;
     /// A line of its stdout, without the newline.
     void agent_line(std::string_view line);
-    /// A line beyond the bound was dropped; `head` is its beginning.
+    /// A line beyond the bound is dropped; `head` is its beginning.
     void agent_long_line(std::string_view head);
+    /// It has ended; `outline` is guest::JsonOutline::text() of it.
+    void agent_long_line_end(std::string_view outline);
     /// It has ended, or is given up: an open turn gets an error, and no end.
     void agent_ended(std::string_view why) { events_.error("agent_failed", why); }
     /// A command of the guest, but shutdown.
@@ -53,9 +55,9 @@ class AgentProtocol {
 
   protected:
     virtual void on_object(const Json& object, std::string_view line) = 0;
-    /// A line that is too long begins with the members `head` (parse_head()); `why` says so. Whoever waits
-    /// for what the line says is answered.
-    virtual void on_head(Json head, const std::string& why) = 0;
+    /// A line that was too long has the members `outline` (parse_outline()); `why` says so. A request in it is
+    /// answered, and what waits for it goes on.
+    virtual void on_outline(Json outline, const std::string& why) = 0;
     virtual void prompt(const std::string& text) = 0;
     /// The open turn is interrupted; those of its permissions that wait are cancelled already.
     virtual void interrupt() = 0;
@@ -70,6 +72,18 @@ class AgentProtocol {
     /// Passes a request on to the host, which answers with a command. One that cannot be asked is cancelled
     /// at once. `request` comes back with the answer.
     void ask(std::string_view tool_id, std::vector<PermissionOption> options, Json request);
+    /// The agent withdraws requests for which `is_withdrawn` is true of the `request` that ask() got.
+    template <class Test>
+    void withdraw(Test is_withdrawn) {
+        for (auto at = permissions_.begin(); at != permissions_.end();) {
+            if (!is_withdrawn(at->second.request)) {
+                ++at;
+                continue;
+            }
+            events_.permission_cancel(at->first);
+            at = permissions_.erase(at);
+        }
+    }
     /// Also before a turn ends.
     void cancel_permissions();
 
@@ -79,6 +93,7 @@ class AgentProtocol {
 
   private:
     void begin_waiting();
+    void note_noise(std::size_t bytes);
 
     struct Permission {
         std::vector<PermissionOption> options;
@@ -90,6 +105,7 @@ class AgentProtocol {
     std::optional<HostCommand> waiting_;             // a query that came before the end of an abandoned turn
     std::string past_;                               // goes before the next prompt
     std::size_t complaints_ = 0;                     // about lines, since the last turn began
+    std::size_t noise_bytes_ = 0;                    // of lines that are none, until it is ready
     std::map<std::string, Permission> permissions_;  // those that wait, by the id of their event
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "bridge/adapters/program.hpp"
 #include "bridge/adapters/stream_json.hpp"
 #include "bridge/agents/runtime.hpp"
+#include "bridge/guest/proc_scan.hpp"
 #include "bridge/protocol.hpp"
 #include "core/plain/utf8.hpp"
 
@@ -104,13 +106,15 @@ Driver::Driver(Recipe recipe, std::string directory, AgentState state)
       errors_watch_([this] { on_errors(); }),
       signal_watch_([this] { on_signal(); }),
       host_lines_([this](std::string_view line) { on_host_line(line); },
-                  [this](std::string_view) { fail("got a command beyond the bound"); }),
+                  [this](std::string_view) { fail("got a command beyond the bound"); },
+                  [](std::string_view) {}),
       agent_lines_(
           [this](std::string_view line) {
               timing_.agent_line(wishes_.log);
               protocol_->agent_line(line);
           },
-          [this](std::string_view head) { protocol_->agent_long_line(head); }),
+          [this](std::string_view head) { protocol_->agent_long_line(head); },
+          [this](std::string_view outline) { protocol_->agent_long_line_end(outline); }),
       host_splitter_(host_lines_, bridge::k_max_command_line_bytes) {}
 
 Driver::~Driver() {
@@ -154,6 +158,8 @@ void Driver::begin(std::string session) {
     }
     agent_splitter_ = std::make_unique<guest::LineSplitter>(agent_lines_);
     last_words_.clear();
+    // Until the agent is ready, daemons that it has made are children of this program (prctl(2)).
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     Program program = start_program(argv);
     if (program.pid < 0)
         return fail("cannot be started: cannot run " + argv[0] + ": " + strerrordesc_np(-program.pid));
@@ -265,6 +271,7 @@ void Driver::on_exit(const guest::Ending& ending) {
     pid_ = -1;
     drain();
     input_.close();
+    end_unready();
     if (over_)
         return;
     const bool forgets_session = !protocol_->is_ready() && !session_.empty() && !stopping_;
@@ -298,8 +305,11 @@ void Driver::pump() {
     timing_.look_at(wishes_.log, to_host);
     if (const std::string lines = std::exchange(wishes_.log, {}); !lines.empty())
         log(lines);
-    if (protocol_->is_ready() && !std::exchange(confirmed_, true))
+    if (protocol_->is_ready() && !std::exchange(confirmed_, true)) {
         state_.confirm();
+        // What is started in a turn may outlive it, and belongs to the sandbox.
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
+    }
     if (const std::string session = std::exchange(wishes_.session, {}); !session.empty())
         if (const std::string wrong = state_.keep_session(session); !wrong.empty())
             log("cannot keep the session: " + wrong);
@@ -339,13 +349,17 @@ void Driver::tell_end(std::string_view why) {
 
 void Driver::end(int status) {
     over_ = true;
-    if (pid_ > 0) {
-        // An agent may be a script around the program proper. This program has SIGTERM blocked.
-        if (getpgrp() == getpid())
-            kill(0, SIGTERM);
+    // The guest ends the process group with this program: an agent may be a script around the program proper.
+    if (pid_ > 0)
         kill(pid_, SIGKILL);
-    }
+    end_unready();
     loop_.stop(status);
+}
+
+/// An agent that did not become ready leaves nothing, whatever group or session its programs went to.
+void Driver::end_unready() {
+    if (!protocol_->is_ready())
+        guest::signal_descendants(getpid(), SIGKILL);
 }
 
 }  // namespace atl::adapter

@@ -38,11 +38,16 @@ class Driver {
     };
     struct Lines final : guest::LineSplitter::Sink {
         using Take = std::function<void(std::string_view)>;
-        Lines(Take line, Take long_line) : line_(std::move(line)), long_line_(std::move(long_line)) {}
+        Lines(Take line, Take long_line, Take long_line_end)
+            : line_(std::move(line)),
+              long_line_(std::move(long_line)),
+              long_line_end_(std::move(long_line_end)) {}
         void on_line(std::string_view line) override { line_(line); }
         void on_long_line(std::string_view head) override { long_line_(head); }
+        void on_long_line_end(std::string_view outline) override { long_line_end_(outline); }
         Take line_;
         Take long_line_;
+        Take long_line_end_;
     };
 
     bool set_up();
@@ -57,6 +62,7 @@ class Driver {
     void pump();
     void stop();
     void end(int status);
+    void end_unready();
     void fail(std::string_view why);
     void remember(std::string_view text);
     void log(std::string_view lines);

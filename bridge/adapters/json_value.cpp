@@ -9,12 +9,9 @@
 namespace atl::adapter {
 namespace {
 
-constexpr std::size_t k_max_head_text_bytes = 1024;
-
-struct HeadVisitor : bridge::ObjectVisitor {
+struct OutlineVisitor : bridge::ObjectVisitor {
     bool on_string(const std::string& key, std::string& value) {
-        if (value.size() <= k_max_head_text_bytes)
-            members[key] = std::move(value);
+        members[key] = std::move(value);
         return true;
     }
     bool on_bool(const std::string& key, bool value) {
@@ -33,7 +30,7 @@ struct HeadVisitor : bridge::ObjectVisitor {
         return true;
     }
     bool on_inner(const std::string& name, bridge::JsonKind kind, std::string_view text) {
-        if (kind == bridge::k_string && text.size() <= k_max_head_text_bytes)
+        if (kind == bridge::k_string)
             members[entered][name] = std::string(text);
         return true;
     }
@@ -53,10 +50,10 @@ std::optional<Json> parse_line(std::string_view line) {
     return Json::parse(line, nullptr, false);
 }
 
-Json parse_head(std::string_view head) {
-    HeadVisitor visitor;
-    // The scan ends where the text does.
-    static_cast<void>(bridge::scan_object(head, base::k_max_event_depth, visitor));
+Json parse_outline(std::string_view outline) {
+    OutlineVisitor visitor;
+    // The scan ends where an outline that met its bound does.
+    static_cast<void>(bridge::scan_object(outline, base::k_max_event_depth, visitor));
     return std::move(visitor.members);
 }
 

@@ -92,7 +92,11 @@ void StreamJsonProtocol::on_object(const Json& object, std::string_view line) {
         return on_control_request(object);
     if (type == "control_response")
         return on_control_response(object);
-    if (type == "control_cancel_request" || type == "keep_alive")
+    if (type == "control_cancel_request") {
+        const std::string_view id = text_of(object, "request_id");
+        return withdraw([id](const Json& request) { return text_of(request, "id") == id; });
+    }
+    if (type == "keep_alive")
         return;
     if (type == "system")
         on_system(object);
@@ -109,18 +113,18 @@ void StreamJsonProtocol::on_object(const Json& object, std::string_view line) {
         on_result(object);
 }
 
-void StreamJsonProtocol::on_head(Json head, const std::string& why) {
-    const std::string_view type = text_of(head, "type");
+void StreamJsonProtocol::on_outline(Json outline, const std::string& why) {
+    const std::string_view type = text_of(outline, "type");
     if (type == "control_request")
-        return on_control_request(head);
+        return on_control_request(outline);
     if (type == "system")
-        return on_system(head);
+        return on_system(outline);
     if (type == "result" && events_.is_open())
-        return on_result(head);
+        return on_result(outline);
     if (type != "control_response" || is_ready())
         return;
-    on_control_response(head);
-    // The line may name the request behind its answer.
+    on_control_response(outline);
+    // Its outline may have met its bound before the id of the request.
     if (!is_ready() && wishes_.failure.empty())
         wishes_.failure = "refused to initialize: " + why;
 }

@@ -21,7 +21,7 @@ class StreamJsonProtocol final : public AgentProtocol {
 
   private:
     void on_object(const Json& object, std::string_view line) override;
-    void on_head(Json head, const std::string& why) override;
+    void on_outline(Json outline, const std::string& why) override;
     void prompt(const std::string& text) override;
     void interrupt() override;
     void answer(const Json& request, const std::string* option_id) override;

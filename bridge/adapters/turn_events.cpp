@@ -88,6 +88,10 @@ std::string TurnEvents::permission_request(std::string_view tool_id,
     return id;
 }
 
+void TurnEvents::permission_cancel(std::string_view id) {
+    write("permission_cancel", {{"id", id}});
+}
+
 void TurnEvents::error(std::string_view code, std::string_view text) {
     if (is_open())
         out_ += bridge::encode_error_event(code, head_of(text, bridge::k_max_delta_bytes));

@@ -54,6 +54,8 @@ class TurnEvents {
     void tool_result(std::string_view id, const Json& content, Outcome outcome, const Json& more);
     /// Returns the id of the request.
     std::string permission_request(std::string_view tool_id, const std::vector<PermissionOption>& options);
+    /// The agent withdraws the request with this id.
+    void permission_cancel(std::string_view id);
     void error(std::string_view code, std::string_view text);
     /// turn_complete and done; `result` is "interrupted" where the turn was.
     void complete(std::string_view result);

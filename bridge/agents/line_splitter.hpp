@@ -1,10 +1,12 @@
-// Cuts a program's output into lines. A line beyond a bound is discarded up to its newline and reported once;
-// its memory is freed.
+// Cuts a program's output into lines. A line beyond a bound is discarded up to its newline: its beginning is
+// reported at once, and its outline when it ends.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "bridge/agents/json_outline.hpp"
 #include "core/plain/guest_limits.hpp"
 
 namespace atl::guest {
@@ -17,6 +19,8 @@ class LineSplitter {
         virtual void on_line(std::string_view line) = 0;
         /// `head` is how it begins, at least some kilobytes; valid during the call.
         virtual void on_long_line(std::string_view head) = 0;
+        /// That line has ended; `outline` is JsonOutline::text() of it, valid during the call.
+        virtual void on_long_line_end(std::string_view /*outline*/) {}
 
       protected:
         ~Sink() = default;
@@ -32,7 +36,7 @@ class LineSplitter {
     Sink& sink_;
     const std::size_t limit_bytes_;
     std::string partial_;
-    bool discarding_ = false;
+    std::optional<JsonOutline> outline_;  // while a line is discarded
 };
 
 }  // namespace atl::guest

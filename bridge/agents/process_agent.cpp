@@ -14,6 +14,7 @@
 #include "bridge/event_scan.hpp"
 #include "bridge/guest/command.hpp"
 #include "bridge/guest/log.hpp"
+#include "bridge/guest/process_tree.hpp"
 #include "bridge/guest/spawn.hpp"
 #include "bridge/protocol.hpp"
 
@@ -34,7 +35,7 @@ ProcessAgent::ProcessAgent(Services& services, std::vector<std::string> argv, st
 ProcessAgent::~ProcessAgent() {
     services_.loop.cancel(timer_);
     pause();
-    signal_group(SIGKILL);
+    kill_all();
     if (pid_ > 0)
         services_.children.forget(pid_);
 }
@@ -177,22 +178,25 @@ void ProcessAgent::on_line(std::string_view line) {
 }
 
 void ProcessAgent::on_long_line(std::string_view head) {
-    const bool is_done = event_name(head) == bridge::ev::done;
     if (sink_ == nullptr || unfinished_turns_ != 0) {
-        if (is_done && unfinished_turns_ != 0)
-            --unfinished_turns_;
-        else
-            ++dropped_lines_;
+        ++dropped_lines_;
         return;
     }
     relay_ += bridge::encode_error_event(
         "line_too_long",
         "the agent wrote a line beyond " + std::to_string(base::k_max_event_line_bytes) +
             " bytes, which was dropped; the line: " + base::excerpt(head, base::k_quoted_line_bytes));
-    if (!is_done)
+}
+
+void ProcessAgent::on_long_line_end(std::string_view outline) {
+    if (event_name(outline) != bridge::ev::done)
         return;
-    relay_ += bridge::k_done_line;
-    finish_turn();
+    if (unfinished_turns_ != 0) {
+        --unfinished_turns_;
+    } else if (sink_ != nullptr) {
+        relay_ += bridge::k_done_line;
+        finish_turn();
+    }
 }
 
 void ProcessAgent::turn_line(std::string_view line) {
@@ -238,7 +242,7 @@ void ProcessAgent::on_end_of_output() {
 void ProcessAgent::fail(std::string reason) {
     if (end_reason_.empty())
         end_reason_ = std::move(reason);
-    signal_group(SIGKILL);
+    kill_all();
 }
 
 void ProcessAgent::signal_group(int signal_number) {
@@ -246,7 +250,15 @@ void ProcessAgent::signal_group(int signal_number) {
         kill(-pid_, signal_number);
 }
 
+void ProcessAgent::kill_all() {
+    if (pid_ > 0 && state_ == State::starting)
+        ProcessTree().signal(pid_, SIGKILL);
+    else
+        signal_group(SIGKILL);
+}
+
 void ProcessAgent::on_exit(const Ending& ending) {
+    kill_all();
     pid_ = -1;
     services_.loop.cancel(timer_);
     pause();

@@ -1,6 +1,7 @@
 // A configured program as the agent: it reads commands as JSON lines on stdin and writes events as JSON lines
-// on stdout. Started once; its end is final. Destroyed while it runs, its process group is killed. Lines are
-// relayed as they came, only their `ev` is looked at. The pipe to it is agent_input.hpp, the cutting into
+// on stdout. Started once; its end is final, and that of its process group. What has left the group stays, as
+// a server that it started for its user does; but before it is ready all of its descendants go with it. Lines
+// are relayed as they came, only their `ev` is looked at. The pipe to it is agent_input.hpp, the cutting into
 // lines line_splitter.hpp.
 #pragma once
 
@@ -32,6 +33,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     void on_ready(std::uint32_t events) override;
     void on_line(std::string_view line) override;
     void on_long_line(std::string_view head) override;
+    void on_long_line_end(std::string_view outline) override;
 
     void open_turn(const TurnRequest& request, TurnSink& sink);
     std::string launch();
@@ -47,6 +49,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     void end_turn_as_crashed();
     void refuse_turn(std::string_view code, std::string_view message);
     void signal_group(int signal_number);
+    void kill_all();
     void listen();
     void pause();
 

@@ -78,6 +78,24 @@ std::optional<SeenProcess> read_process(int folder) {
     return process;
 }
 
+/// Sends the signal once to each process that `is_meant`, until a look finds no other one.
+template <class Test>
+void signal_each(int number, Test is_meant) {
+    std::set<std::pair<pid_t, std::uint64_t>> told;
+    for (int pass = 0; pass < k_most_passes; ++pass) {
+        const SeenProcesses seen = see_processes();
+        bool is_new = false;
+        for (const auto& [pid, process] : seen) {
+            if (!is_meant(seen, pid) || !told.emplace(pid, process.started).second)
+                continue;
+            is_new = true;
+            signal_seen(pid, process, number);
+        }
+        if (!is_new)
+            return;
+    }
+}
+
 bool shows_own_processes() {
     char target[32];
     const ssize_t size = readlink("/proc/self", target, sizeof target);
@@ -112,19 +130,23 @@ void signal_seen(pid_t pid, const SeenProcess& process, int number) {
 }
 
 void signal_session(pid_t session, pid_t other, int number) {
-    std::set<std::pair<pid_t, std::uint64_t>> told;
-    for (int pass = 0; pass < k_most_passes; ++pass) {
-        bool is_new = false;
-        for (const auto& [pid, process] : see_processes()) {
-            if (process.session != session || process.group == session || process.group == other ||
-                !told.emplace(pid, process.started).second)
-                continue;
-            is_new = true;
-            signal_seen(pid, process, number);
+    signal_each(number, [session, other](const SeenProcesses& seen, pid_t pid) {
+        const SeenProcess& process = seen.at(pid);
+        return process.session == session && process.group != session && process.group != other;
+    });
+}
+
+void signal_descendants(pid_t root, int number) {
+    signal_each(number, [root](const SeenProcesses& seen, pid_t pid) {
+        // A process that moved while it was looked at may seem to be its own ancestor.
+        for (std::size_t steps = 0; steps < seen.size(); ++steps) {
+            const auto found = seen.find(pid);
+            if (found == seen.end() || found->second.parent == root)
+                return found != seen.end();
+            pid = found->second.parent;
         }
-        if (!is_new)
-            return;
-    }
+        return false;
+    });
 }
 
 }  // namespace atl::guest

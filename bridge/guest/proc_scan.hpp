@@ -28,4 +28,7 @@ void signal_seen(pid_t pid, const SeenProcess& process, int number);
 /// had it. Precondition: the leader has not been reaped, so that its number still stands for the session.
 void signal_session(pid_t session, pid_t other, int number);
 
+/// Likewise to each descendant of `root`, whatever its group and session; not to `root`.
+void signal_descendants(pid_t root, int number);
+
 }  // namespace atl::guest

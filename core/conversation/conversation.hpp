@@ -165,6 +165,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     sandbox::Channel* channel() override;
     const Machine& turn_machine() const override { return machine_; }
     void permission_asked(std::string_view data, Logged logged) override;
+    void permission_cancelled(std::string_view data) override {
+        permissions_.withdraw(parse_permission_request(data).id);
+    }
     void turn_ends() override { permissions_.end_turn(); }
     void turn_done() override { perform(machine_.turn_done()); }
     void query_ended(sandbox::QueryEnd end, std::string_view detail) override;
@@ -268,6 +271,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
             erase();
     }
     void on_sandbox_removed();
+    void resolve(const OpenQuestions& questions, std::uint64_t turn);
     void restore_turn(const TurnRecord& turn);
     void erase();
     void touch() { lifetime_.touch(context_.clock.steady_now()); }

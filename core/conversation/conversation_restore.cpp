@@ -1,9 +1,11 @@
 // A conversation takes over the store's state of it, gives its log up, and tells the ports of its sandbox.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/conversation/conversation.hpp"
+#include "core/conversation/event_json.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/log_shares.hpp"
 #include "core/conversation/stored_turns.hpp"
@@ -29,11 +31,16 @@ void Conversation::restore(const StoredConversation& stored) {
     for (const TurnRecord& turn : stored.turns)
         counted += turn.bytes;
     std::uint64_t bytes = stored.open_bytes;
+    bool is_resolved = false;
     for (const TurnRecord& turn : restored_turns(stored, context_.journal)) {
         bytes += turn.bytes;
         record_.last_turn = std::max(record_.last_turn, turn.turn);
+        if (turn.last_seq == 0 && !std::exchange(is_resolved, true))
+            resolve(stored.open_questions, turn.turn);
         restore_turn(turn);
     }
+    if (ran && !is_resolved)
+        resolve(stored.open_questions, 0);
     last_batch_ = context_.journal.batch_number();
     log_->restore_open(stored.open_bytes);
     context_.logs.on_loaded(record_.user_id, bytes, std::max(counted, record_.log_bytes));
@@ -45,6 +52,17 @@ void Conversation::restore(const StoredConversation& stored) {
     if (record_.status == Status::ended && !sandbox_record_.gone)
         run(action::RemoveSandbox{});
     arm_life();
+}
+
+/// Nobody decides any more what the last server asked.
+void Conversation::resolve(const OpenQuestions& questions, std::uint64_t turn) {
+    for (const std::string& id : questions.permissions) {
+        const PermissionDecision decision{id, PermissionDecision::Outcome::cancelled,
+                                          PermissionDecision::Reason::turn_ended, {}};
+        log_->append(EventType::permission_resolved, turn, permission_data(decision));
+    }
+    for (const std::string& id : questions.hosts)
+        log_->append(EventType::egress_resolved, turn, decision_data(id, "deny"));
 }
 
 void Conversation::restore_turn(const TurnRecord& turn) {

@@ -71,6 +71,8 @@ std::string_view to_string(Decision::Reason reason) noexcept {
             return "timeout";
         case Decision::Reason::unattended:
             return "unattended";
+        case Decision::Reason::withdrawn:
+            return "withdrawn";
         case Decision::Reason::turn_ended:
             break;
     }
@@ -117,6 +119,14 @@ void Permissions::time_out(const std::string& id) {
     const auto waiting = waiting_.extract(id);
     if (!waiting.empty())
         deny(waiting.mapped().request, Decision::Reason::timeout);
+}
+
+void Permissions::withdraw(const std::string& id) {
+    const auto waiting = waiting_.extract(id);
+    if (waiting.empty())
+        return;
+    timers_.cancel(waiting.mapped().timer);
+    decide(waiting.mapped().request, nullptr, Decision::Outcome::cancelled, Decision::Reason::withdrawn);
 }
 
 base::Result<void> Permissions::answer(const std::string& id, const std::string& option_id) {

@@ -38,6 +38,7 @@ struct PermissionDecision {
         policy,
         timeout,
         unattended,  // nobody followed the conversation
+        withdrawn,   // by the agent
         turn_ended,
     };
     std::string id;
@@ -64,6 +65,8 @@ class Permissions {
     void ask(PermissionRequest request, const sandbox::AgentSpec& agent, Attended attended);
     /// `option_id`: empty: cancelled. Errors: not_found, invalid_field for an option that it does not have.
     base::Result<void> answer(const std::string& id, const std::string& option_id);
+    /// The agent does not ask any more: the request is cancelled, if it waits.
+    void withdraw(const std::string& id);
     /// The turn ends: all that wait are cancelled.
     void end_turn();
     /// Nothing waits any more, and nobody is told.

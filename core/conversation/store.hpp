@@ -13,6 +13,7 @@
 
 #include "core/base/counts_by.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/open_questions.hpp"
 #include "core/conversation/preview_numbers.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/types.hpp"
@@ -83,6 +84,8 @@ struct StoredConversation {
     /// Turns that have events from first_seq on, and no record or a record that is open.
     std::vector<LoggedTurn> unrecorded_turns;
     std::uint64_t open_bytes = 0;  // the bytes of events behind the last finished turn, from first_seq on
+    /// Of a conversation that runs or has an open turn.
+    OpenQuestions open_questions;
     std::vector<RestartedProcess> kept_processes;  // in the order of their numbers
 };
 

@@ -21,6 +21,8 @@ namespace evt = base::evt;
 constexpr std::size_t k_envelope_bytes = 96;
 // The room that a truncated turn keeps for telling how it ended.
 constexpr std::size_t k_closing_bytes = 64 * 1024;
+// An event of an agent that is not logged: what follows from it is.
+constexpr std::string_view k_permission_cancel = "permission_cancel";
 
 /// True if the log gets the times of turns, by the variable that agents' adapters read, too.
 bool tells_times() {
@@ -288,14 +290,18 @@ void Turn::on_event(const sandbox::AgentEvent& event) {
         return;
     if (!first_event_)
         first_event_ = std::chrono::duration_cast<base::Millis>(context_.clock.steady_now() - started_);
+    const bool is_cancel = event.name == k_permission_cancel;
     const auto type = agent_event_type(event.name);
-    if (!type) {
+    if (!type && !is_cancel) {
         on_bad_line("an event of an unknown name");
         return;
     }
-    if (*type == EventType::permission_request && event.data.size() > base::k_max_permission_request_bytes)
-        return on_bad_line("a permission_request beyond " +
+    if ((is_cancel || *type == EventType::permission_request) &&
+        event.data.size() > base::k_max_permission_request_bytes)
+        return on_bad_line("a " + std::string(event.name) + " beyond " +
                            std::to_string(base::k_max_permission_request_bytes) + " bytes");
+    if (is_cancel)
+        return owner_.permission_cancelled(event.data);
     if (*type != EventType::done) {
         const auto logged = append_admitted(*type, event.data);
         if (*type == EventType::permission_request)

@@ -29,6 +29,8 @@ class TurnOwner {
     enum class Logged : std::uint8_t { no, yes };
     /// `data`: of a permission_request.
     virtual void permission_asked(std::string_view data, Logged logged) = 0;
+    /// `data`: of a permission_cancel.
+    virtual void permission_cancelled(std::string_view data) = 0;
     /// The agent says `done`, which is logged next.
     virtual void turn_ends() = 0;
     virtual void turn_done() = 0;

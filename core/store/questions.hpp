@@ -16,6 +16,7 @@ struct StoredTurns {
     std::vector<conversation::TurnRecord> turns;
     std::vector<conversation::LoggedTurn> unrecorded;
     std::uint64_t open_bytes = 0;
+    conversation::OpenQuestions open_questions;
 
     void move_to(conversation::StoredConversation& stored);
 };

@@ -216,7 +216,8 @@ void each_field(A<conversation::Listed<sandbox::Record>> auto& list, auto&& visi
 }
 
 void each_field(A<StoredTurns> auto& stored, auto&& visit) {
-    each_of(visit, {}, stored.last_turn, stored.turns, stored.unrecorded, stored.open_bytes);
+    each_of(visit, {}, stored.last_turn, stored.turns, stored.unrecorded, stored.open_bytes,
+            stored.open_questions.permissions, stored.open_questions.hosts);
 }
 
 /// The last value of an enum: code that looks for one value would take any other number for the rest.

@@ -12,10 +12,14 @@
 namespace atl::store {
 
 using conversation::LoggedTurn;
+using conversation::Status;
 using conversation::StoredConversation;
 using conversation::TurnRecord;
 
 namespace {
+
+// A question about a host may wait beyond the end of its turn: so many events before that end are looked at.
+constexpr std::uint64_t k_question_events = 1000;
 
 /// Puts turns one behind the other. The first `older` of them become one with their neighbours, up to
 /// `share_bytes`, if they have ended: an agent that starts again reads the newest first, one by one.
@@ -53,39 +57,58 @@ void StoredTurns::move_to(StoredConversation& stored) {
     stored.turns = std::move(turns);
     stored.unrecorded_turns = std::move(unrecorded);
     stored.open_bytes = open_bytes;
+    stored.open_questions = std::move(open_questions);
 }
 
 TurnReader::TurnReader(SQLite::Database& database)
     : log_ends_(database),
-      first_seq_(database, "SELECT first_seq FROM conversations WHERE key = ?"),
+      beginning_(database, "SELECT first_seq, status FROM conversations WHERE key = ?"),
       last_turn_(database, k_last_turn_sql),
       sums_(database, k_turn_sums_sql),
       turns_(database, k_turns_sql),
       unrecorded_(database, k_unrecorded_sql),
-      open_bytes_(database, k_open_bytes_sql) {}
+      open_bytes_(database, k_open_bytes_sql),
+      questions_(database, k_questions_sql) {}
 
 StoredTurns TurnReader::read(std::int64_t key) {
     StoredTurns found;
-    const std::uint64_t first_seq = first_seq_of(key);
+    const conversation::Record record = beginning_of(key);
+    const std::uint64_t first_seq = record.first_seq;
     found.last_turn = extreme(last_turn_, key);
     read_turns(key, first_seq, found);
     read_unrecorded(key, first_seq, found);
-    read_open_bytes(key, first_seq, found);
+    std::uint64_t finished_seq = first_seq - 1;
+    for (const TurnRecord& turn : found.turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    std::uint64_t done_seq = finished_seq;
+    bool is_running = record.status == Status::active || record.status == Status::starting;
+    for (const LoggedTurn& turn : found.unrecorded) {
+        finished_seq = std::max(finished_seq, turn.last_seq);
+        if (turn.done)
+            done_seq = std::max(done_seq, turn.last_seq);
+        else
+            is_running = true;
+    }
+    read_open_bytes(key, finished_seq, found);
+    if (is_running)
+        read_questions(key, std::max(first_seq, done_seq - std::min(done_seq, k_question_events)), found);
     return found;
 }
 
-/// Where the log begins.
-std::uint64_t TurnReader::first_seq_of(std::int64_t key) {
+/// Its status and the beginning of its log.
+conversation::Record TurnReader::beginning_of(std::int64_t key) {
     conversation::Record record;
     record.key = key;
     {
-        Rows rows(first_seq_);
+        Rows rows(beginning_);
         rows->bind(1, key);
-        if (rows.next())
-            record.first_seq = unsigned_at(first_seq_, 0);
+        if (rows.next()) {
+            record.first_seq = unsigned_at(beginning_, 0);
+            record.status = static_cast<Status>(rows->getColumn(1).getInt());
+        }
     }
     log_ends_.set(record);
-    return record.first_seq;
+    return record;
 }
 
 void TurnReader::read_turns(std::int64_t key, std::uint64_t first_seq, StoredTurns& found) {
@@ -138,17 +161,23 @@ void TurnReader::read_unrecorded(std::int64_t key, std::uint64_t first_seq, Stor
         read_columns(unrecorded_, found.unrecorded.emplace_back(), 0);
 }
 
-void TurnReader::read_open_bytes(std::int64_t key, std::uint64_t first_seq, StoredTurns& found) {
-    std::uint64_t finished_seq = first_seq - 1;
-    for (const TurnRecord& turn : found.turns)
-        finished_seq = std::max(finished_seq, turn.last_seq);
-    for (const LoggedTurn& turn : found.unrecorded)
-        finished_seq = std::max(finished_seq, turn.last_seq);
+void TurnReader::read_open_bytes(std::int64_t key, std::uint64_t finished_seq, StoredTurns& found) {
     Rows rows(open_bytes_);
     rows->bind(1, row_id(key, finished_seq));
     rows->bind(2, row_id(key + 1, 0));
     rows.next();
     found.open_bytes = rows->getColumn(0).isNull() ? 0 : unsigned_at(open_bytes_, 0);
+}
+
+void TurnReader::read_questions(std::int64_t key, std::uint64_t from_seq, StoredTurns& found) {
+    Rows rows(questions_);
+    rows->bind(1, row_id(key, from_seq));
+    rows->bind(2, row_id(key + 1, 0));
+    rows->bind(3, static_cast<int>(conversation::k_first_question_type));
+    rows->bind(4, static_cast<int>(conversation::k_last_question_type));
+    while (rows.next())
+        found.open_questions.see(static_cast<conversation::EventType>(rows->getColumn(0).getInt()),
+                                 rows->getColumn(1).getString());
 }
 
 }  // namespace atl::store

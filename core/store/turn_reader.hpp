@@ -27,13 +27,14 @@ class TurnReader {
     StoredTurns read(std::int64_t key);
 
   private:
-    std::uint64_t first_seq_of(std::int64_t key);
+    conversation::Record beginning_of(std::int64_t key);
     void read_turns(std::int64_t key, std::uint64_t first_seq, StoredTurns& found);
     void read_unrecorded(std::int64_t key, std::uint64_t first_seq, StoredTurns& found);
-    void read_open_bytes(std::int64_t key, std::uint64_t first_seq, StoredTurns& found);
+    void read_open_bytes(std::int64_t key, std::uint64_t finished_seq, StoredTurns& found);
+    void read_questions(std::int64_t key, std::uint64_t from_seq, StoredTurns& found);
 
     LogEnds log_ends_;
-    SQLite::Statement first_seq_, last_turn_, sums_, turns_, unrecorded_, open_bytes_;
+    SQLite::Statement beginning_, last_turn_, sums_, turns_, unrecorded_, open_bytes_, questions_;
 };
 
 }  // namespace atl::store

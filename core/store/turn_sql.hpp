@@ -32,6 +32,9 @@ inline constexpr char k_unrecorded_sql[] =
     "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn";
 inline constexpr char k_open_bytes_sql[] =
     "SELECT sum(length(CAST(json AS BLOB))) FROM events WHERE id > ? AND id < ?";
+// Between two ids of events; ?3 and ?4 are the first and the last type.
+inline constexpr char k_questions_sql[] =
+    "SELECT type, json FROM events WHERE id >= ?1 AND id < ?2 AND type BETWEEN ?3 AND ?4 ORDER BY id";
 
 // How large the log of each conversation is; 36 is k_seq_bits. Its turns tell what was logged since its
 // record was written, the record what was logged without turns.

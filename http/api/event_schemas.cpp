@@ -107,7 +107,7 @@ constexpr const char* k_data = R"json({
 "permission_resolved": {"means": "A permission was decided.", "members": {
     "id": {"type": "string", "description": "The `id` of the permission_request."},
     "outcome": {"enum": ["allowed", "denied", "cancelled"], "description": "cancelled: the agent was told so, and takes it for a refusal."},
-    "reason": {"enum": ["answered", "policy", "timeout", "unattended", "turn_ended"], "description": "answered: by a client. policy: that of the agent. timeout: nobody answered in time. unattended: nobody followed the conversation. turn_ended: its turn was interrupted or is over."},
+    "reason": {"enum": ["answered", "policy", "timeout", "unattended", "withdrawn", "turn_ended"], "description": "answered: by a client. policy: that of the agent. timeout: nobody answered in time. unattended: nobody followed the conversation. withdrawn: the agent does not ask any more. turn_ended: its turn was interrupted or is over."},
     "optionId": {"type": "string", "description": "The option that was chosen."}},
     "optional": ["optionId"]},
 "plan": {"means": "The plan of the agent as it is now, in place of an earlier one.", "members": {

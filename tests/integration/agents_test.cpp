@@ -115,7 +115,7 @@ TEST_CASE("A complaint about a line quotes it once escaped and lists what is all
                                 "{\"ev\":\"t\xc3\xa9xt\\n\\\"x\\\"\",\"data\":{}}; an event is "));
     CHECK(messages[3].starts_with(
         "a raw control character in an event; the line: say \"hi\" \\ \xc3\xa9\x1b[1m; an event is "));
-    CHECK(messages[3].ends_with("tool_result, turn_complete, permission_request, plan"));
+    CHECK(messages[3].ends_with("tool_result, turn_complete, permission_request, permission_cancel, plan"));
     // The agent's own words are the bytes it wrote.
     const Turn words = world.api.message(id, "words");
     const HttpResponse log =

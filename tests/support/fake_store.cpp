@@ -220,6 +220,9 @@ void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) c
     std::map<std::uint64_t, conversation::LoggedTurn> logged;
     for (auto at = events.lower_bound({key, first_seq}); at != events.end() && at->first.first == key; ++at) {
         const conversation::Event& event = *at->second;
+        if (event.type >= conversation::k_first_question_type &&
+            event.type <= conversation::k_last_question_type)
+            stored.open_questions.see(event.type, event.json);
         const auto record = turns.find({key, event.turn});
         if (event.turn == 0 || (record != turns.end() && record->second.last_seq != 0))
             continue;

@@ -49,7 +49,7 @@ export type AtollEvent =
     | EventOf<'tool_use', { id: string; name: string; input: Record<string, unknown> }>
     | EventOf<'tool_result', { toolUseId: string; content: unknown; isError: boolean }>
     | EventOf<'permission_request', { id: string; toolUseId: string; options: PermissionOption[] }>
-    | EventOf<'permission_resolved', { id: string; outcome: 'allowed' | 'denied' | 'cancelled'; reason: 'answered' | 'policy' | 'timeout' | 'unattended' | 'turn_ended'; optionId?: string }>
+    | EventOf<'permission_resolved', { id: string; outcome: 'allowed' | 'denied' | 'cancelled'; reason: 'answered' | 'policy' | 'timeout' | 'unattended' | 'withdrawn' | 'turn_ended'; optionId?: string }>
     | EventOf<'plan', { entries: unknown[] }>
     | EventOf<'message', Record<string, unknown>>
     | EventOf<'turn_complete', { result: string; exitCode?: number }>

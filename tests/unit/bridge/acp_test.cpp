@@ -111,6 +111,28 @@ TEST_CASE("an ACP agent that cannot begin says why") {
         lab.agent(reply(1, {{"protocolVersion", 2}}));
         CHECK(lab.wishes().failure.find("version 2 of ACP") != std::string::npos);
     }
+    SECTION("no version, as agents of before the first one") {
+        lab.agent(GENERATE(reply(1, Json::object()), reply(1, {{"protocolVersion", "0.1"}})));
+        CHECK(lab.wishes().failure ==
+              "tells no version of ACP; this server speaks version 1: install another release of it");
+    }
+    SECTION("a method that it does not have") {
+        lab.agent(refusal(1, -32601, "Method not found"));
+        CHECK(lab.wishes().failure == "refused to initialize: Method not found");
+    }
+    SECTION("a flood of lines") {
+        const std::string noise(1023, 'n');
+        for (std::size_t lines = 0; lines <= 1024; ++lines) {
+            CHECK(lab.wishes().failure.empty());
+            lab.agent_text(noise);
+        }
+        lab.agent_text(noise);
+        CHECK(lab.wishes().failure.starts_with("floods its stdout"));
+    }
+    SECTION("a line without an end") {
+        lab.protocol().agent_long_line("nnnn");
+        CHECK(lab.wishes().failure.starts_with("floods its stdout"));
+    }
     SECTION("no key") {
         lab.agent(reply(1, {{"protocolVersion", 1}}));
         lab.agent(refusal(2, -32000, "log in"));
@@ -318,6 +340,15 @@ TEST_CASE(
         CHECK(events[1]["data"]["result"] == "max_tokens");
         CHECK(events[2]["ev"] == "done");
     }
+    SECTION("what it says of its turn comes last") {
+        lab.agent_long(R"({"result":{"_meta":{"x":[")" + std::string(4096, 'x') +
+                       R"("]},"stopReason":"refusal"},"jsonrpc":"2.0","id":3})");
+        CHECK(lab.are_taken());
+        const auto events = lab.events();
+        REQUIRE(events.size() == 3);
+        CHECK(events[1]["data"]["result"] == "refusal");
+        CHECK(events[2]["ev"] == "done");
+    }
     SECTION("the prompt is refused") {
         lab.agent_head(R"({"jsonrpc":"2.0","id":3,"error":{"message":"no credit","data":")");
         const auto events = lab.events();
@@ -326,6 +357,27 @@ TEST_CASE(
         CHECK(events[2]["ev"] == "done");
     }
     CHECK(lab.to_agent().at(0)["params"]["prompt"][0]["text"] == "next");
+}
+
+TEST_CASE("a permission that an ACP agent takes back is asked no more") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.agent(permission(7, {{"toolCallId", "c1"}}));
+    lab.agent(permission("8", {{"toolCallId", "c2"}}));
+    lab.to_agent();
+    const Json asked = lab.events().back()["data"]["id"];
+    const auto cancel = [&lab](const Json& id) {
+        lab.agent({{"jsonrpc", "2.0"}, {"method", "$/cancel_request"}, {"params", {{"requestId", id}}}});
+    };
+    cancel(8);
+    CHECK(lab.events().empty());
+    cancel("8");
+    CHECK(lab.are_taken());
+    CHECK(lab.events() ==
+          std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
+    lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", asked}});
+    CHECK(lab.to_agent().empty());
 }
 
 TEST_CASE("a query that comes before the end of an abandoned turn begins after it") {

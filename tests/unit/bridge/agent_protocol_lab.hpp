@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bridge/adapters/agent_protocol.hpp"
+#include "bridge/agents/json_outline.hpp"
 #include "bridge/event_line.hpp"
 
 namespace atl::test {
@@ -22,10 +23,15 @@ class ProtocolLab {
 
     void agent(const Json& object) { protocol_.agent_line(object.dump()); }
     void agent_text(std::string_view line) { protocol_.agent_line(line); }
-    /// The beginning of a line that is longer than the bound.
-    void agent_head(std::string_view head) {
-        protocol_.agent_long_line(std::string(head) + std::string(4096, 'x'));
+    /// A line, as if it were longer than the bound.
+    void agent_long(std::string_view line) {
+        guest::JsonOutline outline;
+        outline.feed(line);
+        protocol_.agent_long_line(line);
+        protocol_.agent_long_line_end(outline.text());
     }
+    /// Such a line that begins so, and is cut within a long text.
+    void agent_head(std::string_view head) { agent_long(std::string(head) + std::string(4096, 'x')); }
     void host(const Json& command) { protocol_.command(adapter::parse_host_command(command.dump()).value()); }
     void query(const std::string& turn, const std::string& prompt) {
         host({{"cmd", "query"}, {"turn", turn}, {"prompt", prompt}, {"options", Json::object()}});

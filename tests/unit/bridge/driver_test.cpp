@@ -22,7 +22,12 @@ import json, os, signal, subprocess, sys
 how = sys.argv[1]; held = os.open(sys.argv[2], os.O_WRONLY)
 def send(**m): print(json.dumps(dict({"jsonrpc": "2.0"}, **m)), flush=True)
 def complain(text): print(text, file=sys.stderr, flush=True)
-if how == "bears": subprocess.Popen(["sleep", "1000"], pass_fds=[held])
+if how == "bears":
+    for argv in (["sleep", "1000"], ["setsid", "sleep", "1000"], ["setsid", "sh", "-c", "setsid sleep 1000 & exit"]):
+        subprocess.Popen(argv, pass_fds=[held])
+if how == "noisy":
+    while True: sys.stdout.write("noise\n" * 1000)
+if how == "usage": complain("error: unknown option '--permission-prompt-tool'"); sys.exit(2)
 if how == "prints": print("Loading", flush=True)
 for line in sys.stdin:
     m = json.loads(line); kind, i = m.get("method"), m.get("id")
@@ -37,6 +42,11 @@ for line in sys.stdin:
             send(id="p", method="session/request_permission", params={"sessionId": "s1", "toolCall": {"toolCallId": "c1", "title": "Write", "rawInput": {"a": 1}},
                  "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
             complain("out of luck"); os._exit(3)
+        if how == "serves":
+            subprocess.Popen(["sleep", "1000"], pass_fds=[held])
+            subprocess.Popen(["sh", "-c", "read x <\"$0\"", os.path.join(os.path.dirname(sys.argv[2]), "served")], start_new_session=True)
+            os._exit(3)
+        if how == "backwards": print('{"result":{"stopReason":"end_turn","_meta":"%s"},"id":%d}' % ("x" * (1 << 21), i), flush=True); continue
         if how == "shouts": complain("x" * (1 << 20))
         if how == "kills": os.kill(os.getppid(), signal.SIGKILL); continue
         if how == "floods": sys.stdout.write("noise\n" * 200000)
@@ -99,15 +109,50 @@ TEST_CASE("an agent of another version of its protocol does not start, and its l
     Client control = lab.begin();
     CHECK(nlohmann::json::parse(control.line().value()).at("error") ==
           "the agent exited with status 1 before it was ready");
-    CHECK(lab.has_logged("atoll-agent: the agent fake speaks version 0 of ACP"));
+    CHECK(lab.has_logged("atoll-agent: the agent fake tells no version of ACP; this server speaks version 1"));
     CHECK(lab.is_gone());
 }
 
-TEST_CASE("the programs that an agent has started are gone when it is given up") {
+TEST_CASE("the programs and daemons that an agent has started are gone when it is given up") {
     const AgentLab lab("bears");
     Client control = lab.begin();
     CHECK(nlohmann::json::parse(control.line().value()).contains("error"));
     CHECK(lab.is_gone());
+}
+
+TEST_CASE("an agent that ends in a turn takes its helpers along, and leaves the server that it started") {
+    const AgentLab lab("serves");
+    const std::string served = lab.folder() + "/served";
+    REQUIRE(::mkfifo(served.c_str(), 0600) == 0);
+    Client control = lab.begin();
+    REQUIRE(control.line() == k_started);
+    CHECK(lab.process.run("go").data("error").at("code") == "agent_failed");
+    CHECK(lab.is_gone());
+    // A FIFO can be opened so only while somebody reads, or waits to.
+    CHECK(eventually([&] {
+        return static_cast<bool>(base::UniqueFd(::open(served.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)));
+    }));
+}
+
+TEST_CASE("an agent that does not know its flags, or floods its output, fails its start at once") {
+    const AgentLab usage("usage");
+    Client control = usage.begin();
+    CHECK(nlohmann::json::parse(control.line().value()).at("error") ==
+          "the agent exited with status 2 before it was ready");
+    CHECK(usage.has_logged("unknown option '--permission-prompt-tool'\natoll-agent: the agent fake exited"));
+    CHECK(usage.is_gone());
+    const AgentLab noisy("noisy");
+    Client other = noisy.begin();
+    CHECK(nlohmann::json::parse(other.line().value()).contains("error"));
+    CHECK(noisy.has_logged("atoll-agent: the agent fake floods its stdout"));
+    CHECK(noisy.is_gone());
+}
+
+TEST_CASE("a reply beyond the bound ends its turn, wherever its id stands") {
+    const AgentLab lab("backwards");
+    Client control = lab.begin();
+    REQUIRE(control.line() == k_started);
+    CHECK(lab.process.run("go").names() == "error turn_complete done");
 }
 
 TEST_CASE("an agent that hangs while it begins is gone when the guest is told to end") {

@@ -26,7 +26,7 @@ std::string message(std::string_view data) {
     return "{\"ev\":\"message\",\"data\":" + std::string(data) + "}";
 }
 
-constexpr std::array<std::string_view, 16> k_good = {
+constexpr std::array<std::string_view, 17> k_good = {
     R"({"ev":"text_delta","data":{"delta":"x"}})",
     R"({"ev":"text_delta","data":{"delta":"","stream":"stdout"}})",
     R"({"ev":"text_delta","data":{"stream":"std\u0065rr","delta":"x","mine":{"delta":1}}})",
@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, 16> k_good = {
     R"({"ev":"turn_complete","data":{"result":"","exitCode":-1,"signal":"SIGINT"}})",
     R"({"ev":"error","data":{"code":"c","message":"m"}})",
     R"({"ev":"permission_request","data":{"id":"p","toolUseId":"","options":[{"optionId":"y"}]}})",
+    R"({"ev":"permission_cancel","data":{"id":"p"}})",
     R"({"ev":"plan","data":{"entries":[]}})",
     R"({"ev":"done","data":{"id":1}})",
     R"({"ev":"done"})"};
@@ -125,7 +126,7 @@ TEST_CASE(
     CHECK(parse_event_line("say \"hi\"\\n \xC3\xA9").error().detail() ==
           "a line that is not valid JSON in UTF-8; the line: say \"hi\"\\n \xC3\xA9; an event is "
           "{\"ev\":NAME,\"data\":{\xE2\x80\xA6}} with one of the names text_delta, message, done, error, "
-          "thinking_delta, tool_use, tool_result, turn_complete, permission_request, plan");
+          "thinking_delta, tool_use, tool_result, turn_complete, permission_request, permission_cancel, plan");
     const std::string unknown = parse_event_line(R"({"ev":"text\ndel\"ta","data":{}})").error().detail();
     CHECK(
         unknown.starts_with("`text\ndel\"ta` is no event of an agent; the line: "

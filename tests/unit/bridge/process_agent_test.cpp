@@ -1,5 +1,11 @@
 #include "bridge/agents/process_agent.hpp"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <fstream>
@@ -174,6 +180,49 @@ TEST_CASE("children that hold a dead agent's pipes hold up nothing") {
     CHECK(guest.wait() == 0);
 }
 
+TEST_CASE("an agent's process group ends with it, and what it put into a session of its own stays") {
+    const TempDir folder;
+    const std::string held = (folder.path() / "held").string();
+    const std::string served = (folder.path() / "served").string();
+    for (const std::string& fifo : {held, served})
+        REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    const base::UniqueFd end(::open(held.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    const GuestProcess guest;
+    Client control = guest.start_command(
+        agent("exec 5>'" + held + "'; sleep 1000 & exec 6< <(setsid sh -c \"echo up; exec 3<'" + served +
+              "'\" 5>&-); read -r up <&6; exit 4"));
+    CHECK(guest.run("x").names() == "error");
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 4"})");
+    pollfd watched{end.get(), POLLIN, 0};
+    CHECK(::poll(&watched, 1, k_client_deadline_ms) == 1);
+    CHECK((watched.revents & POLLHUP) != 0);
+    // A FIFO can be opened so only while somebody reads, or waits to.
+    CHECK(eventually([&] {
+        return static_cast<bool>(base::UniqueFd(::open(served.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)));
+    }));
+}
+
+TEST_CASE("a start that is given up ends all that descends from the agent, in whatever session") {
+    const TempDir folder;
+    const std::string held = (folder.path() / "held").string();
+    REQUIRE(::mkfifo(held.c_str(), 0600) == 0);
+    const base::UniqueFd end(::open(held.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    const GuestProcess guest;
+    const Client control = guest.start(R"({"kind":"none"})");
+    const nlohmann::json argv = {"/bin/bash", "-c", "setsid sh -c \"exec 5>'" + held + "'; exec sleep 1000\"; :"};
+    const nlohmann::json command = {{"cmd", "agent"}, {"agent", {{"kind", "command"}, {"argv", argv}}}};
+    Client starter = guest.send(command.dump());
+    // Without a writer, the FIFO has ended already.
+    REQUIRE(eventually([&] {
+        char byte = 0;
+        return ::read(end.get(), &byte, 1) < 0 && errno == EAGAIN;
+    }));
+    starter.close();
+    pollfd watched{end.get(), POLLIN, 0};
+    CHECK(::poll(&watched, 1, k_client_deadline_ms) == 1);
+    CHECK((watched.revents & POLLHUP) != 0);
+}
+
 TEST_CASE("a line of 100 MB is replaced by an error, and the turn goes on") {
     const GuestProcess guest;
     const Client control = guest.start_command(
@@ -218,6 +267,7 @@ TEST_CASE("whatever an agent writes as its done, host and guest see one end of t
         R"({"ev":"done","data":{"n":1e400}})",
         "{\"ev\":\"done\",\"data\":" + std::string(200, '[') + std::string(200, ']') + "}",
         "{\"ev\":\"done\",\"data\":{\"a\":\"" + filler + "\"}}",
+        "{\"data\":{\"a\":\"" + filler + "\"},\"ev\":\"done\"}",
     };
     const TempDir folder;
     const std::string file = (folder.path() / "odd").string();

@@ -110,9 +110,18 @@ TEST_CASE("a line of claude's beyond the bound is answered as its beginning asks
         CHECK(lab.are_taken());
         CHECK(lab.event_names() == "error error error turn_complete done");
     }
-    SECTION("one that does not begin with the request's id") {
+    SECTION("one that does not tell the request's id") {
         lab.agent_head(R"({"type":"control_response","response":{"response":{"x":")");
         CHECK(lab.wishes().failure.find("refused to initialize") == 0);
+    }
+    SECTION("what it is comes last") {
+        const std::string filler(4096, 'x');
+        lab.agent_long(R"({"response":{"response":{"x":")" + filler + R"("},"subtype":"success","request_id":")" +
+                       first + R"("},"type":"control_response"})");
+        CHECK(lab.event_names() == "ready");
+        lab.query("t1", "hi");
+        lab.agent_long(R"({"result":")" + filler + R"(","is_error":false,"subtype":"success","type":"result"})");
+        CHECK(lab.event_names() == "error turn_complete done");
     }
 }
 
@@ -214,6 +223,23 @@ TEST_CASE("a permission of claude is asked with its tool, and answered as was ch
     lab.events();
     lab.to_agent();
     choose("allow_once");
+    CHECK(lab.to_agent().empty());
+}
+
+TEST_CASE("a permission that claude takes back is asked no more") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "tool");
+    lab.agent(can_use("t1"));
+    lab.to_agent();
+    const Json asked = lab.events().back()["data"]["id"];
+    lab.agent({{"type", "control_cancel_request"}, {"request_id", "p0"}});
+    CHECK(lab.events().empty());
+    lab.agent({{"type", "control_cancel_request"}, {"request_id", "p1"}});
+    CHECK(lab.are_taken());
+    CHECK(lab.events() ==
+          std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
+    lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", asked}, {"optionId", "allow"}});
     CHECK(lab.to_agent().empty());
 }
 

@@ -81,7 +81,8 @@ struct AskedTurn {
     }
 
     House house;
-    const std::string id = house.create()->record.id;
+    const conversation::View made = house.create().value();
+    const std::string id = made.record.id;
     std::unique_ptr<conversation::Subscription> reader;
 };
 
@@ -127,6 +128,18 @@ TEST_CASE("the end of a turn cancels what waits, and so many wait at once") {
     CHECK(table.decided.back().find("cancelled turn_ended") != std::string::npos);
 }
 
+TEST_CASE("a permission that its agent takes back is cancelled, once") {
+    Table table;
+    table.ask(PermissionPolicy::ask, Permissions::Attended::yes);
+    table.permissions.withdraw("p2");
+    CHECK(table.decided.empty());
+    table.permissions.withdraw("p1");
+    table.permissions.withdraw("p1");
+    table.world.timers.advance(base::Millis{86'400'000});
+    table.permissions.end_turn();
+    CHECK(table.decided == std::vector<std::string>{"p1 cancelled withdrawn "});
+}
+
 TEST_CASE("a permission that nobody answers is denied when its time is over") {
     Table table;
     AgentSpec spec = agent(PermissionPolicy::ask);
@@ -160,9 +173,56 @@ TEST_CASE("an agent hears of the decision of its permission, and the log has it 
             [&](auto reply) { turn.house.conversations->interrupt(turn.id, std::move(reply)); }));
         CHECK(turn.house.world.permits == Permits{{"p1", ""}});
     }
+    SECTION("the agent takes it back") {
+        turn.say("permission_cancel", R"({"id":"p1"})");
+        CHECK(turn.house.world.permits == Permits{{"p1", ""}});
+        CHECK(give("y").error().code() == base::Errc::not_found);
+    }
     SECTION("the turn ends first") {}
     turn.say("done", "{}");
     CHECK(turn.types() == "turn_start permission_request permission_resolved done ");
+}
+
+TEST_CASE("a server that was killed leaves no question open") {
+    AskedTurn turn;
+    turn.reader->follow();
+    turn.say("permission_request", k_data);
+    REQUIRE(turn.house.conversations->on_egress_question(turn.made.record.sandbox_id,
+                                                         {"q1", "a.example", 443}));
+    turn.house.settle();
+    turn.reader.reset();
+    turn.house.restart();
+    CHECK(turn.types() ==
+          "turn_start permission_request egress_request permission_resolved egress_resolved error done ");
+    const auto log = subscribe(*turn.house.conversations, turn.id, 0).value();
+    std::vector<std::string> resolved;
+    for (const auto& event : log->next(1'000'000).value().events)
+        if (event->type == EventType::permission_resolved || event->type == EventType::egress_resolved)
+            resolved.push_back(event->json.substr(event->json.find("\"data\":")));
+    CHECK(resolved == std::vector<std::string>{
+                          R"("data":{"id":"p1","outcome":"cancelled","reason":"turn_ended"}})",
+                          R"("data":{"id":"q1","decision":"deny"}})"});
+    // The next start finds nothing to resolve.
+    turn.house.restart();
+    CHECK(turn.types() ==
+          "turn_start permission_request egress_request permission_resolved egress_resolved error done ");
+}
+
+TEST_CASE("a question of no turn is resolved behind a server that was killed") {
+    House house{sandbox::ManagerSettings{}};
+    const auto view = house.create().value();
+    {
+        const auto reader = subscribe(*house.conversations, view.record.id, 0).value();
+        reader->follow();
+        REQUIRE(house.conversations->on_egress_question(view.record.sandbox_id, {"q1", "a.example", 443}));
+        house.settle();
+    }
+    house.restart();
+    const auto log = subscribe(*house.conversations, view.record.id, 0).value();
+    std::string types;
+    for (const auto& event : log->next(1'000'000).value().events)
+        types.append(to_string(event->type)).append(" ");
+    CHECK(types == "session_start sandbox_ready egress_request egress_resolved sandbox_paused ");
 }
 
 TEST_CASE("a decision that does not reach the guest is told again while its turn runs") {

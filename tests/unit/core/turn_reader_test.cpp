@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/limits.hpp"
+#include "core/plain/operation_limits.hpp"
 #include "core/store/list_reads.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "core/store/turn_sql.hpp"
@@ -148,6 +149,40 @@ TEST_CASE("A load through the helper finds what the store finds by itself") {
         CHECK(is_same(read.unrecorded_turns[at], own.unrecorded_turns[at]));
 }
 
+TEST_CASE("A load finds the questions that are open where something ran, and no others") {
+    Bench bench;
+    if (GENERATE(false, true))
+        bench.use_helper();
+    const auto asked = [](std::uint64_t seq, EventType type, const std::string& id) {
+        return AppendEvent{2, make_event(seq, type, base::WallTime{}, 0, R"({"id":")" + id + "\"}")};
+    };
+    const std::string too_long(base::k_max_permission_id_bytes + 1, 'x');
+    REQUIRE(test::commit(
+        *bench.store,
+        {asked(1, EventType::egress_request, "cut"), asked(2, EventType::egress_request, "q1"),
+         asked(3, EventType::egress_request, "q2"), asked(4, EventType::permission_request, "p1"),
+         asked(5, EventType::permission_request, "p2"), asked(6, EventType::egress_resolved, "q1"),
+         asked(7, EventType::permission_resolved, "p2"), asked(8, EventType::permission_request, too_long),
+         asked(9, EventType::text_delta, "p3")}));
+    const auto begin_as = [&bench](Status status) {
+        Record record;
+        record.key = 2;
+        record.id = "conversation2";
+        record.sandbox_id = "box2";
+        record.first_seq = 2;
+        record.status = status;
+        REQUIRE(test::commit(*bench.store, {PutConversation{record}}));
+    };
+    begin_as(Status::active);
+    const StoredConversation running = bench.load("conversation2");
+    CHECK(running.open_questions.permissions == std::vector<std::string>{"p1"});
+    CHECK(running.open_questions.hosts == std::vector<std::string>{"q2"});
+    begin_as(Status::paused);
+    CHECK(bench.load("conversation2").open_questions.hosts.empty());
+    REQUIRE(test::commit(*bench.store, {logged(10, 1, EventType::text_delta)}));
+    CHECK(bench.load("conversation2").open_questions.hosts == std::vector<std::string>{"q2"});
+}
+
 TEST_CASE("A load waits for the helper alone, and one of nobody asks nothing of it") {
     Bench bench;
     bench.use_helper();
@@ -252,7 +287,7 @@ TEST_CASE("What a load and a purge read of turns and events are ranges of keys, 
     SQLite::Database database(bench.file.string(), SQLite::OPEN_READONLY);
     for (const char* sql :
          {store::k_last_turn_sql, store::k_turn_sums_sql, store::k_turns_sql, store::k_unrecorded_sql,
-          store::k_open_bytes_sql, store::k_purged_events_sql, store::k_remove_events_sql,
+          store::k_open_bytes_sql, store::k_questions_sql, store::k_purged_events_sql, store::k_remove_events_sql,
           store::k_remove_turns_sql, store::k_remove_cut_turns_sql}) {
         CAPTURE(sql);
         SQLite::Statement rows(database, std::string("EXPLAIN QUERY PLAN ") + sql);
