@@ -93,7 +93,7 @@ GOOD = [
         "core/conversation/a.hpp": '#include "core/sandbox/a.hpp"\n',
         "core/store/a.hpp": '#include "core/conversation/a.hpp"\n',
         "core/isolation/a.hpp": '#include "core/sandbox/a.hpp"\n',
-        "bridge/a.hpp": '#include "core/base/limits.hpp"\n',
+        "bridge/a.hpp": '#include "core/plain/guest_limits.hpp"\n',
         "bridge/guest/a.cpp": '#include "bridge/a.hpp"\n#include "bridge/agents/a.hpp"\n',
         "http/wire/a.hpp": '#include "core/base/a.hpp"\n',
         "http/websocket/a.hpp": '#include "http/wire/a.hpp"\n',
