@@ -40,7 +40,8 @@ WRITERS = {
     "create": lambda path, text: {"path": path, "file_text": text},
     "exec_command": lambda path, text: {"cmd": by_shell(path, text)},
     "shell_command": lambda path, text: {"command": by_shell(path, text)},
-    "shell": lambda path, text: {"command": ["bash", "-c", by_shell(path, text)]},
+    # A program in JavaScript, as text.
+    "exec": lambda path, text: f"text(await tools.exec_command({json.dumps({'cmd': by_shell(path, text)})}))",
 }
 
 
@@ -204,7 +205,9 @@ class Responses:
                 turns.append(("tool", str(item.get("output"))))
             elif "role" in item:
                 turns.append(("model" if item["role"] == "assistant" else item["role"], joined(item.get("content"))))
-        return Request(path, headers, turns, {tool.get("name") for tool in body.get("tools") or ()})
+        # They are part of the input, in groups, where codex knows that the model takes them so.
+        groups = [{"tools": body.get("tools")}, *(group for item in items if item.get("type") == "additional_tools" for group in item["tools"])]
+        return Request(path, headers, turns, {tool.get("name") for group in groups for tool in group.get("tools") or ()})
 
     def __init__(self, body):
         self.id = "resp_" + secrets.token_hex(8)
@@ -233,9 +236,12 @@ class Responses:
 
     def tool(self, name, arguments):
         done = self.close()
-        self.item = {"type": "function_call", "id": "fc_" + secrets.token_hex(8), "call_id": "call_" + secrets.token_hex(8), "name": name,
-                     "arguments": json.dumps(arguments), "status": "completed"}
-        return done + self.frame("response.output_item.added", output_index=len(self.output), item={**self.item, "arguments": ""})
+        self.item = {"id": "item_" + secrets.token_hex(8), "call_id": "call_" + secrets.token_hex(8), "name": name, "status": "completed"}
+        if isinstance(arguments, str):
+            self.item.update(type="custom_tool_call", input=arguments)
+        else:
+            self.item.update(type="function_call", arguments=json.dumps(arguments))
+        return done + self.frame("response.output_item.added", output_index=len(self.output), item=self.item)
 
     def close(self):
         if self.item is None:
