@@ -81,9 +81,12 @@ class AgentProtocol {
     void begin_waiting();
 
     struct Permission {
+        std::string tool;
         std::vector<PermissionOption> options;
         Json request;
     };
+
+    void refuse(const Permission& permission);
 
     bool ready_ = false;
     Memory memory_ = Memory::none;
