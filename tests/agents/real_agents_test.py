@@ -20,8 +20,9 @@ from atoll_client import Atoll
 
 NAME = os.environ["ATOLL_AGENT"]
 AGENTS = Path(os.environ["ATOLL_AGENTS"]).resolve()
-# An agent starts, unpacks itself and asks for its models first, on a machine that has more to do.
-STEP_SECONDS = 120
+HERE = Path(__file__).resolve().parent
+# It only ends what hangs: an agent may unpack itself first, on a machine that has more to do.
+STEP_SECONDS = 300
 # They ask nobody: codex would wrap each command in a sandbox of its own.
 UNASKED = {"codex"}
 # Its session is not found again where it was killed: the adapter tells it the turns so far.
@@ -38,7 +39,7 @@ def recipes(models):
         recipe = json.loads(path.read_text())
         for route in recipe["routes"]:
             route["upstream"] = models.url
-        made.append({**recipe, "dir": str(AGENTS / name)})
+        made.append({**recipe, "dir": str(AGENTS / name), "startTimeoutSeconds": STEP_SECONDS})
     return made
 
 
@@ -218,16 +219,25 @@ class Agent(unittest.TestCase):
             self.assertEqual(turn.text.split(), [agent, "end"], turn.describe())
 
     def test_the_key_comes_from_the_route_and_is_nowhere_inside(self):
-        conversation = self.conversation(env={"CANARY": "canary-" + secrets.token_hex(16)})
-        self.say(conversation, "model: say hello")
+        canary, word = "canary-" + secrets.token_hex(16), "word" + secrets.token_hex(8)
+        conversation = self.conversation(env={"CANARY": canary})
+        self.say(conversation, f"model: say {word}")
         (header, value), = self.recipe["routes"][0]["headers"].items()
         key = self.keys[value["env"]]
-        self.assertEqual({found.lower(): text for found, text in self.models.requests[-1].headers.items()}.get(header),
-                         value.get("prefix", "") + key)
+        sent = {name.lower(): text for name, text in self.models.requests[-1].headers.items()}
+        self.assertEqual(sent[header], value.get("prefix", "") + key)
         sandbox = conversation.sandbox()
-        sandbox.files.write("bait", b"canary-file")
-        needles = {"key": key, "variable": conversation.info["env"]["CANARY"] if "env" in conversation.info else "", "file": "canary-file"}
-        print(needles, sandbox.exec("env").stdout)
+        sandbox.files.write("bait", b"text of a bait")
+        needles = {"key": key, "canary": canary, "word": word, "bait": "text of a bait"}
+        looked = sandbox.exec(["python3", "-c", (HERE / "find_needles.py").read_text()],
+                              stdin=json.dumps({name: text.encode().hex() for name, text in needles.items()}), timeout_ms=1000 * STEP_SECONDS)
+        self.assertEqual(looked.exit_code, 0, looked.stderr)
+        found = json.loads(looked.stdout)
+        self.assertEqual(found["key"], [])
+        # The search finds what is there: in a file, in an environment and in the memory of a process.
+        self.assertIn("/workspace/bait", found["bait"])
+        self.assertTrue(any(place.endswith("/environ") for place in found["canary"]), found)
+        self.assertTrue(any(place.endswith("/mem") for place in found["word"]), found)
 
     def test_the_network_is_closed_but_for_the_route(self):
         conversation = self.conversation()
@@ -236,8 +246,9 @@ class Agent(unittest.TestCase):
         tried = conversation.sandbox().exec(f"exec 3<>/dev/tcp/127.0.0.1/{self.models.port}")
         self.assertNotEqual(tried.exit_code, 0)
         self.say(conversation, "model: say hello")
-        print([event.data for event in conversation.events() if event.type.startswith("egress_")])
-        print(self.models.others, {(r.path, r.is_side) for r in self.models.requests})
+        routes = {event.data.get("route") for event in conversation.events() if event.type == "egress_closed"}
+        self.assertLessEqual(routes, {route["name"] for route in self.recipe["routes"]})
+        print("EGRESS", [(e.type, e.data) for e in conversation.events() if e.type.startswith("egress_")], self.models.others)
 
 
 if __name__ == "__main__":
