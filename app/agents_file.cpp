@@ -25,6 +25,7 @@ constexpr std::size_t k_max_recipe_bytes = 96UL * 1024;
 constexpr std::size_t k_max_path_bytes = 4096;
 constexpr std::size_t k_max_mode_bytes = 256;
 constexpr std::size_t k_max_word_bytes = 32;
+constexpr std::int64_t k_max_start_seconds = 600;
 
 bool has_nul(const std::string& text) {
     return text.find('\0') != std::string::npos;
@@ -190,6 +191,8 @@ Result<AgentSpec> read_agent(const nlohmann::json& entry) {
     agent.permissions = read_policy(reader);
     if (const auto seconds = reader.integer("permissionTimeoutSeconds", {1, 86400}))
         agent.permission_timeout = std::chrono::seconds(*seconds);
+    if (const auto seconds = reader.integer("startTimeoutSeconds", {1, k_max_start_seconds}))
+        agent.start_timeout = std::chrono::seconds(*seconds);
     if (const nlohmann::json* const limits = reader.object("limits")) {
         http::ObjectReader inner(*limits, "limits.");
         agent.limits = http::read_limit_changes(inner);

@@ -13,8 +13,8 @@ constexpr std::size_t k_ports_line_cost = base::k_truncated_read_bytes_per_s / 4
 }  // namespace
 
 ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::string& path,
-                             std::string command, Starts starts, OnReady on_ready, OnAgentExit on_agent_exit,
-                             OnPorts on_ports, OnLost on_lost)
+                             std::string command, Starts starts, std::chrono::seconds deadline,
+                             OnReady on_ready, OnAgentExit on_agent_exit, OnPorts on_ports, OnLost on_lost)
     : LineReader(base::k_max_reply_line_bytes),
       context_(std::move(context)),
       on_ready_(std::move(on_ready)),
@@ -24,11 +24,10 @@ ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::
       starts_(starts),
       agent_(starts == Starts::guest ? Agent::none : Agent::running) {
     const bool waits_for_program = starts_ == Starts::guest_and_program;
-    const auto wait = waits_for_program ? base::k_agent_start_deadline : base::k_start_deadline;
-    deadline_ = context_->timers.arm(wait, [this, waits_for_program, wait] {
+    deadline_ = context_->timers.arm(deadline, [this, waits_for_program, deadline] {
         not_ready(waits_for_program ? base::Errc::agent_failed : base::Errc::deadline_exceeded,
                   std::string("the ") + (waits_for_program ? "agent" : "guest") + " was not ready within " +
-                      std::to_string(wait.count()) + " s");
+                      std::to_string(deadline.count()) + " s");
     });
     stream_ = Stream::open(context_, path, std::move(command), *this);
 }

@@ -6,6 +6,7 @@
 // because the end of that agent may arrive first.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,10 +28,10 @@ class ControlStream final : private LineReader {
 
     /// Does what sandbox::Channel::start() does, with the ports of Channel::watch_ports() and the loss of
     /// Channel::on_lost(); `on_ports` may be empty, and so may `on_lost`: a loss is then the end of an agent
-    /// that runs. The callbacks may destroy this.
+    /// that runs. `deadline`: until it is ready. The callbacks may destroy this.
     ControlStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-                  Starts starts, OnReady on_ready, OnAgentExit on_agent_exit, OnPorts on_ports = nullptr,
-                  OnLost on_lost = nullptr);
+                  Starts starts, std::chrono::seconds deadline, OnReady on_ready, OnAgentExit on_agent_exit,
+                  OnPorts on_ports = nullptr, OnLost on_lost = nullptr);
     ~ControlStream();
 
     /// Before an agent command is sent. agent_failed: an agent runs or is being started; bridge_failed: the

@@ -71,7 +71,10 @@ void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base
     std::string command = encode_agent_command(cmd::start, agent);
     if (on_ports_)
         command.replace(command.rfind('}'), std::string::npos, k_with_ports);
-    control_ = std::make_unique<ControlStream>(context_, path_, std::move(command), starts_of(agent.kind),
+    const auto starts = starts_of(agent.kind);
+    const auto deadline =
+        starts == ControlStream::Starts::guest_and_program ? agent.start_timeout : base::k_start_deadline;
+    control_ = std::make_unique<ControlStream>(context_, path_, std::move(command), starts, deadline,
                                                std::move(on_ready), std::move(on_agent_exit),
                                                std::move(on_ports_), std::move(on_lost_));
 }
@@ -84,7 +87,7 @@ void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<voi
             if (!idle->is_dropped())
                 done(begun);
         });
-    request(encode_agent_command(cmd::agent, agent), base::k_agent_start_deadline, base::Errc::agent_failed,
+    request(encode_agent_command(cmd::agent, agent), agent.start_timeout, base::Errc::agent_failed,
             [this, done = std::move(done)](base::Result<void> result) {
                 control_->end_agent_start(result);
                 done(std::move(result));

@@ -114,8 +114,11 @@ void AcpProtocol::on_failed_step(Step step, const Json& error) {
     const std::string why = describe_error(error);
     switch (step) {
         case Step::resume:
+        case Step::load:
             log("the agent does not resume its session, a new one begins: " + why);
             return create_session();
+        case Step::settle:
+            return choose_mode();
         case Step::prompt:
             end_turn();
             return events_.fail("agent_error", why);
@@ -140,8 +143,14 @@ void AcpProtocol::on_result(Step step, const Json& result) {
         case Step::initialize:
             return on_initialized(result);
         case Step::resume:
+        case Step::load:
             session_ = settings_.session;
             memory_of_session_ = Memory::kept;
+            // An agent may go on to tell the past behind this answer: what it is asked next, it answers after
+            // that.
+            return step == Step::load ? request(Step::settle, "_atoll/settle", Json::object())
+                                      : choose_mode();
+        case Step::settle:
             return choose_mode();
         case Step::create:
             session_ = text_of(result, "sessionId");
@@ -181,7 +190,7 @@ void AcpProtocol::on_initialized(const Json& result) {
     if (settings_.session.empty() || (!can_resume && !can_load))
         return create_session();
     // The updates of a load come outside of a turn and are dropped.
-    request(Step::resume, can_resume ? "session/resume" : "session/load",
+    request(can_resume ? Step::resume : Step::load, can_resume ? "session/resume" : "session/load",
             {{"sessionId", settings_.session}, {"cwd", settings_.directory}, {"mcpServers", Json::array()}});
 }
 
@@ -288,6 +297,9 @@ void AcpProtocol::on_tool(const Json& update) {
             tool.kind = head_of(kind, k_max_name_bytes);
         if (const Json* const input = member(update, "rawInput"); input != nullptr && has_content(*input))
             tool.input = *input;
+        if (const Json* const content = array_of(update, "content");
+            content != nullptr && has_content(*content))
+            tool.content = *content;
         // Its input may come later, until it begins.
         const bool has_begun = status == "in_progress" || status == "completed" || status == "failed";
         if (!has_begun && tool.input.is_null())
@@ -303,6 +315,9 @@ void AcpProtocol::tell_tool(const std::string& id, const Tool& tool) {
     Json more = Json::object();
     if (!tool.title.empty())
         more["title"] = tool.title;
+    // An agent may tell a diff in place of an input.
+    if (tool.input.is_null() && !tool.content.is_null())
+        more["details"] = tool.content;
     events_.tool_use(id, tool.kind.empty() ? "other" : tool.kind, tool.input, more);
 }
 

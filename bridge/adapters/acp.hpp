@@ -18,13 +18,14 @@ class AcpProtocol final : public AgentProtocol {
     void start() override;
 
   private:
-    enum class Step : std::uint8_t { initialize, resume, create, set_mode, prompt, none };
+    enum class Step : std::uint8_t { initialize, resume, load, settle, create, set_mode, prompt, none };
 
     /// A tool of the open turn, as far as it is known.
     struct Tool {
         std::string title;
         std::string kind;
         Json input;
+        Json content;
     };
 
     void on_object(const Json& object, std::string_view line) override;

@@ -89,11 +89,15 @@ void AgentProtocol::command(const HostCommand& command) {
             if (found.empty())
                 return;
             const std::vector<PermissionOption>& options = found.mapped().options;
-            const bool is_known = command.option_id && std::any_of(options.begin(), options.end(),
-                                                                   [&](const PermissionOption& option) {
-                                                                       return option.id == *command.option_id;
-                                                                   });
-            return answer(found.mapped().request, is_known ? &*command.option_id : nullptr);
+            const auto chosen =
+                std::find_if(options.begin(), options.end(), [&](const PermissionOption& option) {
+                    return command.option_id && option.id == *command.option_id;
+                });
+            if (chosen == options.end())
+                return refuse(found.mapped());
+            if (chosen->kind.starts_with("reject"))
+                events_.refuse(found.mapped().tool);
+            return answer(found.mapped().request, &chosen->id);
         }
         case HostCommand::Kind::resume:
             if (memory_ == Memory::none)
@@ -114,14 +118,19 @@ void AgentProtocol::become_ready(Memory memory) {
 void AgentProtocol::ask(std::string_view tool_id, std::vector<PermissionOption> options, Json request) {
     if (!events_.is_open() || events_.is_interrupted() || options.empty() ||
         permissions_.size() == base::k_max_open_permissions)
-        return answer(request, nullptr);
+        return refuse({std::string(tool_id), {}, std::move(request)});
     const std::string id = events_.permission_request(tool_id, options);
-    permissions_.emplace(id, Permission{std::move(options), std::move(request)});
+    permissions_.emplace(id, Permission{std::string(tool_id), std::move(options), std::move(request)});
+}
+
+void AgentProtocol::refuse(const Permission& permission) {
+    events_.refuse(permission.tool);
+    answer(permission.request, nullptr);
 }
 
 void AgentProtocol::cancel_permissions() {
     for (const auto& [id, permission] : std::exchange(permissions_, {}))
-        answer(permission.request, nullptr);
+        refuse(permission);
 }
 
 }  // namespace atl::adapter

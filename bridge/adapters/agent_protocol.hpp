@@ -96,9 +96,12 @@ class AgentProtocol {
     void note_noise(std::size_t bytes);
 
     struct Permission {
+        std::string tool;
         std::vector<PermissionOption> options;
         Json request;
     };
+
+    void refuse(const Permission& permission);
 
     bool ready_ = false;
     Memory memory_ = Memory::none;

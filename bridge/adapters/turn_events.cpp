@@ -58,10 +58,10 @@ void TurnEvents::tool_use(std::string_view id, std::string_view name, const Json
     if (!is_open() || has_tool(id))
         return;
     if (tools_.size() == k_max_open_tools)
-        std::erase_if(tools_, [](const auto& tool) { return tool.second; });
+        std::erase_if(tools_, [](const auto& tool) { return tool.second == Tool::ended; });
     if (tools_.size() == k_max_open_tools)
         return;
-    tools_.emplace(id, false);
+    tools_.emplace(id, Tool::begun);
     Json data = {{"id", id}, {"name", head_of(name, k_max_name_bytes)}};
     data["input"] = input.is_object() ? input : input.is_null() ? Json::object() : Json{{"value", input}};
     add_members(data, more);
@@ -70,12 +70,25 @@ void TurnEvents::tool_use(std::string_view id, std::string_view name, const Json
 
 void TurnEvents::tool_result(std::string_view id, const Json& content, Outcome outcome, const Json& more) {
     const auto found = tools_.find(std::string(id));
-    if (found == tools_.end() || found->second)
+    if (found == tools_.end() || found->second == Tool::ended)
         return;
-    found->second = true;
+    found->second = Tool::ended;
     Json data = {{"toolUseId", id}, {"content", content}, {"isError", outcome == Outcome::failed}};
     add_members(data, more);
     write("tool_result", data);
+}
+
+void TurnEvents::refuse(std::string_view id) {
+    const auto found = tools_.find(std::string(id));
+    if (found != tools_.end() && found->second == Tool::begun)
+        found->second = Tool::refused;
+}
+
+/// Some agents say no more of a tool that was refused.
+void TurnEvents::end_refused() {
+    for (const auto& [id, state] : tools_)
+        if (state == Tool::refused)
+            tool_result(id, "it was not permitted", Outcome::failed, Json::object());
 }
 
 std::string TurnEvents::permission_request(std::string_view tool_id,
@@ -98,6 +111,7 @@ void TurnEvents::error(std::string_view code, std::string_view text) {
 }
 
 void TurnEvents::complete(std::string_view result) {
+    end_refused();
     write("turn_complete", {{"result", interrupted_ ? "interrupted" : head_of(result, k_max_name_bytes)}});
     end();
 }
@@ -105,6 +119,7 @@ void TurnEvents::complete(std::string_view result) {
 void TurnEvents::fail(std::string_view code, std::string_view text) {
     if (interrupted_)
         return complete({});
+    end_refused();
     error(code, text);
     end();
 }

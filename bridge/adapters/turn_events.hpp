@@ -52,6 +52,9 @@ class TurnEvents {
     /// Once for each id that tool_use() had; others are dropped.
     enum class Outcome : unsigned char { good, failed };
     void tool_result(std::string_view id, const Json& content, Outcome outcome, const Json& more);
+    /// The tool is not permitted: its result is an error, told before the turn ends where the agent tells
+    /// none.
+    void refuse(std::string_view id);
     /// Returns the id of the request.
     std::string permission_request(std::string_view tool_id, const std::vector<PermissionOption>& options);
     /// The agent withdraws the request with this id.
@@ -63,14 +66,17 @@ class TurnEvents {
     void fail(std::string_view code, std::string_view text);
 
   private:
+    enum class Tool : unsigned char { begun, refused, ended };
+
     void write(std::string_view name, const Json& data);
+    void end_refused();
     void end();
 
     std::string& out_;
     std::string turn_;  // empty: none is open
     bool interrupted_ = false;
     std::size_t asked_ = 0;                // permissions, in this turn
-    std::map<std::string, bool> tools_{};  // told in this turn; true: it has its result
+    std::map<std::string, Tool> tools_{};  // told in this turn
 };
 
 }  // namespace atl::adapter

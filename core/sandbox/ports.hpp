@@ -385,7 +385,7 @@ using OnPorts = std::function<void(std::vector<std::uint16_t> ports)>;
 class Channel {
   public:
     virtual ~Channel() = default;
-    /// Connects, starts the agent and waits until it is ready, at most base::k_agent_start_deadline; with
+    /// Connects, starts the agent and waits until it is ready, at most AgentSpec::start_timeout; with
     /// kind none waits for the guest alone. `on_ready` once: success, agent_failed where the guest answers
     /// but the agent cannot start, or another error; if it succeeded, `on_agent_exit` once for each agent
     /// that became ready, when it ends or when the control stream breaks.
@@ -399,7 +399,7 @@ class Channel {
     /// does.
     virtual void on_lost(std::function<void(std::string detail)> lost) { (void)lost; }
     /// After a good start(): starts an agent where none runs, because the start was of kind none or the last
-    /// agent ended (on_agent_exit has told it). `done` once, within base::k_agent_start_deadline: success,
+    /// agent ended (on_agent_exit has told it). `done` once, within AgentSpec::start_timeout: success,
     /// and the agent takes queries; agent_failed with the reason, also while an agent runs or starts, and
     /// another attempt may follow; bridge_failed or deadline_exceeded, and whether an agent runs is not
     /// known: end the generation. Precondition: the kind is not none.

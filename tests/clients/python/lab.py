@@ -21,15 +21,16 @@ DEADLINE_SECONDS = 60
 
 
 class Server:
-    """`flags` are added to the command line. The port stays the same over restarts."""
+    """`flags` are added to the command line, `variables` to the environment. The port stays the same over restarts."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, variables=None):
         self.folder = Path(tempfile.mkdtemp(prefix="atoll-python-"))
         os.chmod(self.folder, 0o755)
         self.key = os.urandom(16).hex()
         self.socket_path = str(self.folder / "socket")
         self.port = 0
         self._flags = flags
+        self._variables = variables or {}
         self._log = (self.folder / "log").open("w+")
         try:
             self._start()
@@ -42,7 +43,7 @@ class Server:
         arguments += ["--data-dir", str(self.folder / "data"), *self._flags]
         self.process = subprocess.Popen(
             [str(Path(os.environ["ATOLL_BIN"]) / "atolld"), *arguments],
-            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "ATOLL_API_KEY": self.key},
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "ATOLL_API_KEY": self.key, **self._variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -59,6 +59,7 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
     agent["mode"] = "yolo";
     agent["permissions"] = "deny";
     agent["permissionTimeoutSeconds"] = 7;
+    agent["startTimeoutSeconds"] = 90;
     agent["limits"] = {{"maxProcesses", 256}};
     agent["setup"] = "make it";
     const auto agents = file.read(agent);
@@ -77,6 +78,7 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
     CHECK(spec.adapter == "acp");
     CHECK(spec.permissions == atl::sandbox::PermissionPolicy::deny);
     CHECK(spec.permission_timeout == std::chrono::seconds{7});
+    CHECK(spec.start_timeout == std::chrono::seconds{90});
     CHECK(spec.limits.applied_to({}).max_processes == 256U);
     CHECK(spec.setup == "make it");
     CHECK(spec.missing.empty());
@@ -86,6 +88,7 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
     REQUIRE(plain);
     CHECK(plain->back().permissions == atl::sandbox::PermissionPolicy::ask);
     CHECK(plain->back().permission_timeout == std::chrono::seconds{300});
+    CHECK(plain->back().start_timeout == atl::base::k_agent_start_deadline);
 }
 
 TEST_CASE(

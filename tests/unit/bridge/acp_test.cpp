@@ -81,6 +81,13 @@ TEST_CASE("an ACP agent takes up its session by what it can, and begins another 
     SECTION("it does") {
         lab.agent(chunk("agent_message_chunk", "replayed"));
         lab.agent(reply(2, Json::object()));
+        if (!resumes) {
+            // It may replay more behind its answer, but not behind the next one.
+            CHECK(lab.event_names().empty());
+            lab.agent(chunk("agent_message_chunk", "replayed"));
+            CHECK(lab.to_agent().at(0)["method"] == "_atoll/settle");
+            lab.agent(GENERATE(true, false) ? reply(3, Json::object()) : refusal(3, -32601, "unknown"));
+        }
         CHECK(lab.event_names() == "ready");
         CHECK(lab.wishes().session.empty());
         lab.host({{"cmd", "resume"}, {"turns", Json::array({{{"content", "a"}, {"text", "b"}}})}});
@@ -218,8 +225,16 @@ TEST_CASE("an ACP tool is told once, with the input that was filled in, and so i
               std::vector<Json>{reply(7, {{"outcome", {{"outcome", "selected"}, {"optionId", "y"}}}})});
     }
     SECTION("no tool_call came before the permission") {
-        lab.agent(permission("seven", {{"toolCallId", "c1"}, {"title", "Write"}}));
-        CHECK(lab.event_names() == "tool_use permission_request");
+        const Json diff = Json::array({{{"type", "diff"}, {"path", "a.txt"}, {"newText", "x"}}});
+        lab.agent(permission("seven", {{"toolCallId", "c1"}, {"title", "Write"}, {"content", diff}}));
+        const auto events = lab.events();
+        REQUIRE(events.size() == 2);
+        CHECK(events[0]["data"] == Json{{"id", "c1"},
+                                        {"name", "other"},
+                                        {"title", "Write"},
+                                        {"input", Json::object()},
+                                        {"details", diff}});
+        CHECK(events[1]["ev"] == "permission_request");
     }
     SECTION("it begins without an input") {
         lab.agent(update({{"sessionUpdate", "tool_call"}, {"toolCallId", "c1"}, {"status", "in_progress"}}));
@@ -238,6 +253,30 @@ TEST_CASE("an ACP tool is told once, with the input that was filled in, and so i
     CHECK(results[0] ==
           Json{{"ev", "tool_result"},
                {"data", {{"toolUseId", "c1"}, {"content", {{"ok", false}}}, {"isError", true}}}});
+}
+
+TEST_CASE("an ACP tool that was refused has a result, also where the agent tells none") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.agent(permission(7, {{"toolCallId", "c1"}}));
+    const std::string id = lab.events().back()["data"]["id"];
+    const bool is_told = GENERATE(true, false);
+    const std::string option = GENERATE(as<std::string>{}, "y", "n", "none of them");
+    lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", id}, {"optionId", option}});
+    if (is_told)
+        lab.agent(update({{"sessionUpdate", "tool_call_update"},
+                          {"toolCallId", "c1"},
+                          {"status", "failed"},
+                          {"rawOutput", "its own words"}}));
+    lab.agent(reply(3, {{"stopReason", "end_turn"}}));
+    const auto events = lab.events();
+    const bool has_result = is_told || option != "y";
+    REQUIRE(events.size() == (has_result ? 3 : 2));
+    if (has_result)
+        CHECK(events[0]["data"] == Json{{"toolUseId", "c1"},
+                                        {"content", is_told ? "its own words" : "it was not permitted"},
+                                        {"isError", true}});
 }
 
 TEST_CASE("the result of an ACP tool is its texts, or all that it has where that is a diff") {

@@ -381,6 +381,7 @@ TEST_CASE("start tells the guest the agent and waits for its reply") {
     sandbox::AgentSpec agent;
     agent.kind = sandbox::AgentSpec::Kind::command;
     agent.argv = {"/agent/run", "a \"b\""};
+    agent.start_timeout = std::chrono::seconds{7};
     bench.channel->start(agent, bench.into(ready),
                          [&](std::string detail) { exits.push_back(std::move(detail)); });
     FakePeer peer = bench.guest.accept();
@@ -426,7 +427,7 @@ TEST_CASE("start tells the guest the agent and waits for its reply") {
         CHECK(peer.at_end());
     }
     SECTION("never ready") {
-        bench.timers.advance(base::k_agent_start_deadline - base::Millis{1});
+        bench.timers.advance(agent.start_timeout - base::Millis{1});
         CHECK_FALSE(ready.has_value());
         bench.timers.advance(base::Millis{1});
         REQUIRE(ready.has_value());
