@@ -24,7 +24,7 @@ export class NetworkFields {
     /** For a new sandbox: the mode '' names no network, and the server gives what the agent needs. */
     showDefault(system) {
         this.show('none', system);
-        this.#mode.prepend(...options([['', 'default: what the agent needs']], ''));
+        this.#mode.prepend(...options([['', "the agent's default"]], ''));
         this.#mode.disabled = false;
     }
 
