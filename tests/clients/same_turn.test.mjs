@@ -100,8 +100,8 @@ test('every client sees the same events of a turn, and so it is whichever of the
             for (const events of followers) assert.deepEqual(turnOf(events.list, turn), told);
         }
         assert.deepEqual(posted, turnOf(log, turns[0]));
-        // The turns differ in who asked, and in numbers and times.
-        const what = (turn) => turnOf(log, turn).map(({ type, data: { by, ...data } }) => ({ type, data }));
+        // The turns differ in who asked, with which key of a retry, and in numbers and times.
+        const what = (turn) => turnOf(log, turn).map(({ type, data: { by, idempotencyKey, ...data } }) => ({ type, data }));
         assert.deepEqual(what(turns[1]), what(turns[0]));
         assert.deepEqual(what(turns[2]), what(turns[0]));
     } finally {
