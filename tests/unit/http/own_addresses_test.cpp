@@ -25,7 +25,7 @@ constexpr int k_no_namespace = 100;
 bool give_address(const char* text) {
     const base::UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq request{};
-    std::strcpy(request.ifr_name, "lo");
+    std::memcpy(request.ifr_name, "lo", sizeof "lo");
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(http::parse_address(text)->to_v4().to_uint());
