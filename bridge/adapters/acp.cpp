@@ -177,9 +177,9 @@ void AcpProtocol::on_result(Step step, const Json& result) {
 void AcpProtocol::on_initialized(const Json& result) {
     const std::int64_t version = number_of(result, "protocolVersion");
     if (version != k_protocol_version) {
-        wishes_.failure =
-            (version == 0 ? "tells no version of ACP" : "speaks version " + std::to_string(version) + " of ACP") +
-            "; this server speaks version 1: install another release of it";
+        wishes_.failure = (version == 0 ? "tells no version of ACP"
+                                        : "speaks version " + std::to_string(version) + " of ACP") +
+                          "; this server speaks version 1: install another release of it";
         return;
     }
     const Json* const capabilities = object_of(result, "agentCapabilities");

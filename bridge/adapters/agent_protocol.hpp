@@ -55,8 +55,8 @@ class AgentProtocol {
 
   protected:
     virtual void on_object(const Json& object, std::string_view line) = 0;
-    /// A line that was too long has the members `outline` (parse_outline()); `why` says so. A request in it is
-    /// answered, and what waits for it goes on.
+    /// A line that was too long has the members `outline` (parse_outline()); `why` says so. A request in it
+    /// is answered, and what waits for it goes on.
     virtual void on_outline(Json outline, const std::string& why) = 0;
     virtual void prompt(const std::string& text) = 0;
     /// The open turn is interrupted; those of its permissions that wait are cancelled already.

@@ -15,8 +15,8 @@ using Json = nlohmann::json;
 /// base::k_max_event_depth. A carriage return at its end is allowed.
 std::optional<Json> parse_line(std::string_view line);
 
-/// The members of an object of which this is the outline (guest::JsonOutline): texts, booleans and counts, and
-/// the texts in `result`, `response` and `error`. Empty where it has none.
+/// The members of an object of which this is the outline (guest::JsonOutline): texts, booleans and counts,
+/// and the texts in `result`, `response` and `error`. Empty where it has none.
 Json parse_outline(std::string_view outline);
 
 /// Null unless `object` is an object with this member.

@@ -57,8 +57,8 @@ void Conversation::restore(const StoredConversation& stored) {
 /// Nobody decides any more what the last server asked.
 void Conversation::resolve(const OpenQuestions& questions, std::uint64_t turn) {
     for (const std::string& id : questions.permissions) {
-        const PermissionDecision decision{id, PermissionDecision::Outcome::cancelled,
-                                          PermissionDecision::Reason::turn_ended, {}};
+        const PermissionDecision decision{
+            id, PermissionDecision::Outcome::cancelled, PermissionDecision::Reason::turn_ended, {}};
         log_->append(EventType::permission_resolved, turn, permission_data(decision));
     }
     for (const std::string& id : questions.hosts)

@@ -1,5 +1,5 @@
-// The questions of a log to people that no event has resolved: a server that ended without a word leaves them,
-// and the next one resolves them. Internal to core/conversation and core/store.
+// The questions of a log to people that no event has resolved: a server that ended without a word leaves
+// them, and the next one resolves them. Internal to core/conversation and core/store.
 #pragma once
 
 #include <string>

@@ -71,6 +71,10 @@ struct Lines final : guest::LineSplitter::Sink {
         require(!head.empty(), "a long line has a beginning");
         calls.emplace_back("\nlong");
     }
+    void on_long_line_end(std::string_view outline) override {
+        require(outline.size() <= guest::k_max_outline_bytes, "an outline is bounded");
+        calls.emplace_back("\noutline").append(outline);
+    }
 };
 
 // Each 0x01 becomes a quarter of the bound, so that short inputs reach it.
@@ -91,10 +95,15 @@ void check_splitter(std::string_view text, std::uint8_t seed) {
     for (auto left = text; !left.empty();) {
         const auto end = left.find('\n');
         const auto line = left.substr(0, end);
-        if (line.size() > base::k_max_event_line_bytes)
+        if (line.size() > base::k_max_event_line_bytes) {
             expected.emplace_back("\nlong");
-        else if (end != std::string_view::npos)
+            guest::JsonOutline outline;
+            outline.feed(line);
+            if (end != std::string_view::npos)
+                expected.emplace_back("\noutline").append(outline.text());
+        } else if (end != std::string_view::npos) {
             expected.emplace_back(line);
+        }
         left.remove_prefix(end == std::string_view::npos ? left.size() : end + 1);
     }
     Lines lines;

@@ -413,8 +413,7 @@ TEST_CASE("a permission that an ACP agent takes back is asked no more") {
     CHECK(lab.events().empty());
     cancel("8");
     CHECK(lab.are_taken());
-    CHECK(lab.events() ==
-          std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
+    CHECK(lab.events() == std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
     lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", asked}});
     CHECK(lab.to_agent().empty());
 }

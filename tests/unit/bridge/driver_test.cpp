@@ -109,7 +109,8 @@ TEST_CASE("an agent of another version of its protocol does not start, and its l
     Client control = lab.begin();
     CHECK(nlohmann::json::parse(control.line().value()).at("error") ==
           "the agent exited with status 1 before it was ready");
-    CHECK(lab.has_logged("atoll-agent: the agent fake tells no version of ACP; this server speaks version 1"));
+    CHECK(
+        lab.has_logged("atoll-agent: the agent fake tells no version of ACP; this server speaks version 1"));
     CHECK(lab.is_gone());
 }
 

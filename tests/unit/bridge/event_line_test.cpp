@@ -123,10 +123,11 @@ TEST_CASE("a line that is not an event is refused with a sentence that quotes it
 
 TEST_CASE(
     "a refusal quotes the line as it came: cut between characters, repaired and escaped by nobody yet") {
-    CHECK(parse_event_line("say \"hi\"\\n \xC3\xA9").error().detail() ==
-          "a line that is not valid JSON in UTF-8; the line: say \"hi\"\\n \xC3\xA9; an event is "
-          "{\"ev\":NAME,\"data\":{\xE2\x80\xA6}} with one of the names text_delta, message, done, error, "
-          "thinking_delta, tool_use, tool_result, turn_complete, permission_request, permission_cancel, plan");
+    CHECK(
+        parse_event_line("say \"hi\"\\n \xC3\xA9").error().detail() ==
+        "a line that is not valid JSON in UTF-8; the line: say \"hi\"\\n \xC3\xA9; an event is "
+        "{\"ev\":NAME,\"data\":{\xE2\x80\xA6}} with one of the names text_delta, message, done, error, "
+        "thinking_delta, tool_use, tool_result, turn_complete, permission_request, permission_cancel, plan");
     const std::string unknown = parse_event_line(R"({"ev":"text\ndel\"ta","data":{}})").error().detail();
     CHECK(
         unknown.starts_with("`text\ndel\"ta` is no event of an agent; the line: "

@@ -25,13 +25,12 @@ TEST_CASE("an outline has the short members of two levels, however the text come
     std::string longer;
     for (int i = 0; i < 200; ++i)
         longer += quotes;
-    const std::string text = "{ \"deep\" : {\"a\":[[1,\"]\"],{\"b\":\"}\"}], \"c\" :\t{}},\r\n\"long\":\"" + longer +
-                             "\",\"list\":[1,\"x\",[2]],\"most\":\"" + most + "\",\"over\":\"" + most +
-                             "m\",\"" + longer + "\":true,\"id\":-7.5e1}";
+    const std::string text = "{ \"deep\" : {\"a\":[[1,\"]\"],{\"b\":\"}\"}], \"c\" :\t{}},\r\n\"long\":\"" +
+                             longer + "\",\"list\":[1,\"x\",[2]],\"most\":\"" + most + "\",\"over\":\"" +
+                             most + "m\",\"" + longer + "\":true,\"id\":-7.5e1}";
     REQUIRE(nlohmann::json::accept(text));
-    const std::string expected =
-        R"({"deep":{"a":null,"c":null},"long":"","list":[1,"x",null],"most":")" + most +
-        R"(","over":"","":true,"id":-7.5e1})";
+    const std::string expected = R"({"deep":{"a":null,"c":null},"long":"","list":[1,"x",null],"most":")" +
+                                 most + R"(","over":"","":true,"id":-7.5e1})";
     for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, text.size()})
         CHECK(outline_of(text, piece) == expected);
 }

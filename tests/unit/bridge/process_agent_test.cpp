@@ -188,9 +188,9 @@ TEST_CASE("an agent's process group ends with it, and what it put into a session
         REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
     const base::UniqueFd end(::open(held.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     const GuestProcess guest;
-    Client control = guest.start_command(
-        agent("exec 5>'" + held + "'; sleep 1000 & exec 6< <(setsid sh -c \"echo up; exec 3<'" + served +
-              "'\" 5>&-); read -r up <&6; exit 4"));
+    Client control = guest.start_command(agent("exec 5>'" + held +
+                                               "'; sleep 1000 & exec 6< <(setsid sh -c \"echo up; exec 3<'" +
+                                               served + "'\" 5>&-); read -r up <&6; exit 4"));
     CHECK(guest.run("x").names() == "error");
     CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 4"})");
     pollfd watched{end.get(), POLLIN, 0};
@@ -209,7 +209,8 @@ TEST_CASE("a start that is given up ends all that descends from the agent, in wh
     const base::UniqueFd end(::open(held.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     const GuestProcess guest;
     const Client control = guest.start(R"({"kind":"none"})");
-    const nlohmann::json argv = {"/bin/bash", "-c", "setsid sh -c \"exec 5>'" + held + "'; exec sleep 1000\"; :"};
+    const nlohmann::json argv = {"/bin/bash", "-c",
+                                 "setsid sh -c \"exec 5>'" + held + "'; exec sleep 1000\"; :"};
     const nlohmann::json command = {{"cmd", "agent"}, {"agent", {{"kind", "command"}, {"argv", argv}}}};
     Client starter = guest.send(command.dump());
     // Without a writer, the FIFO has ended already.

@@ -116,11 +116,13 @@ TEST_CASE("a line of claude's beyond the bound is answered as its beginning asks
     }
     SECTION("what it is comes last") {
         const std::string filler(4096, 'x');
-        lab.agent_long(R"({"response":{"response":{"x":")" + filler + R"("},"subtype":"success","request_id":")" +
-                       first + R"("},"type":"control_response"})");
+        lab.agent_long(R"({"response":{"response":{"x":")" + filler +
+                       R"("},"subtype":"success","request_id":")" + first +
+                       R"("},"type":"control_response"})");
         CHECK(lab.event_names() == "ready");
         lab.query("t1", "hi");
-        lab.agent_long(R"({"result":")" + filler + R"(","is_error":false,"subtype":"success","type":"result"})");
+        lab.agent_long(R"({"result":")" + filler +
+                       R"(","is_error":false,"subtype":"success","type":"result"})");
         CHECK(lab.event_names() == "error turn_complete done");
     }
 }
@@ -237,8 +239,7 @@ TEST_CASE("a permission that claude takes back is asked no more") {
     CHECK(lab.events().empty());
     lab.agent({{"type", "control_cancel_request"}, {"request_id", "p1"}});
     CHECK(lab.are_taken());
-    CHECK(lab.events() ==
-          std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
+    CHECK(lab.events() == std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
     lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", asked}, {"optionId", "allow"}});
     CHECK(lab.to_agent().empty());
 }

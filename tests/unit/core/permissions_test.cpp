@@ -187,8 +187,8 @@ TEST_CASE("a server that was killed leaves no question open") {
     AskedTurn turn;
     turn.reader->follow();
     turn.say("permission_request", k_data);
-    REQUIRE(turn.house.conversations->on_egress_question(turn.made.record.sandbox_id,
-                                                         {"q1", "a.example", 443}));
+    REQUIRE(
+        turn.house.conversations->on_egress_question(turn.made.record.sandbox_id, {"q1", "a.example", 443}));
     turn.house.settle();
     turn.reader.reset();
     turn.house.restart();
@@ -199,9 +199,9 @@ TEST_CASE("a server that was killed leaves no question open") {
     for (const auto& event : log->next(1'000'000).value().events)
         if (event->type == EventType::permission_resolved || event->type == EventType::egress_resolved)
             resolved.push_back(event->json.substr(event->json.find("\"data\":")));
-    CHECK(resolved == std::vector<std::string>{
-                          R"("data":{"id":"p1","outcome":"cancelled","reason":"turn_ended"}})",
-                          R"("data":{"id":"q1","decision":"deny"}})"});
+    CHECK(resolved ==
+          std::vector<std::string>{R"("data":{"id":"p1","outcome":"cancelled","reason":"turn_ended"}})",
+                                   R"("data":{"id":"q1","decision":"deny"}})"});
     // The next start finds nothing to resolve.
     turn.house.restart();
     CHECK(turn.types() ==

@@ -287,8 +287,8 @@ TEST_CASE("What a load and a purge read of turns and events are ranges of keys, 
     SQLite::Database database(bench.file.string(), SQLite::OPEN_READONLY);
     for (const char* sql :
          {store::k_last_turn_sql, store::k_turn_sums_sql, store::k_turns_sql, store::k_unrecorded_sql,
-          store::k_open_bytes_sql, store::k_questions_sql, store::k_purged_events_sql, store::k_remove_events_sql,
-          store::k_remove_turns_sql, store::k_remove_cut_turns_sql}) {
+          store::k_open_bytes_sql, store::k_questions_sql, store::k_purged_events_sql,
+          store::k_remove_events_sql, store::k_remove_turns_sql, store::k_remove_cut_turns_sql}) {
         CAPTURE(sql);
         SQLite::Statement rows(database, std::string("EXPLAIN QUERY PLAN ") + sql);
         std::size_t searches = 0;
