@@ -120,6 +120,12 @@ def lacks_x32():
     return platform.machine() != "x86_64" or LIBC.syscall(0x40000000 + 39) < 0
 
 
+def lacks_named_agent(reason):
+    """The agent that the reason names by its folder is not installed."""
+    found = re.search(r"there is no agent (/\S+): scripts/setup --agents", reason)
+    return found is not None and not os.path.isdir(os.path.join(found[1], "node_modules"))
+
+
 def lacks_chromium():
     """Ubuntu has it as a snap only, which scripts/setup does not install."""
     with open("/etc/os-release") as release:
@@ -163,7 +169,7 @@ EXCUSES = (
 
 def excused(reason, build):
     """True if this host, or the kind of build, explains the skip."""
-    return any(re.search(pattern, reason, re.I) and holds(build) for pattern, holds in EXCUSES)
+    return lacks_named_agent(reason) or any(re.search(pattern, reason, re.I) and holds(build) for pattern, holds in EXCUSES)
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["int80"]:

@@ -224,14 +224,14 @@ class Agents(Tree):
         self.assertTrue((self.agents / "claude/node_modules").is_dir())
         self.assertFalse((self.agents / "gemini").exists())
         listed = json.loads((self.agents / "agents.json").read_text())["agents"]
-        self.assertEqual([agent["name"] for agent in listed], ["claude", "codex", "copilot", "gemini", "opencode"])
-        self.assertEqual(listed[3]["dir"], str(self.agents / "gemini"))
-        self.assertEqual(listed[3]["setup"], "scripts/setup --agents gemini")
+        self.assertEqual([agent["name"] for agent in listed], ["claude", "claude-acp", "codex", "copilot", "gemini", "opencode"])
+        self.assertEqual(listed[4]["dir"], str(self.agents / "gemini"))
+        self.assertEqual(listed[4]["setup"], "scripts/setup --agents gemini")
 
     def test_an_unknown_one_is_refused_with_those_there_are(self):
         done = self.agents_setup("claude,nobody")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("there is no agent nobody; there are: claude codex copilot gemini opencode", done.stderr)
+        self.assertIn("there is no agent nobody; there are: claude claude-acp codex copilot gemini opencode", done.stderr)
 
 
 class Told(Tree):
