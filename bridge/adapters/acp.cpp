@@ -9,6 +9,7 @@ namespace {
 
 constexpr int k_protocol_version = 1;
 constexpr int k_method_not_found = -32601;
+constexpr int k_request_cancelled = -32800;
 constexpr int k_authentication_required = -32000;
 constexpr std::size_t k_max_acp_session_bytes = 1024;
 
@@ -84,8 +85,10 @@ void AcpProtocol::on_object(const Json& object, std::string_view) {
     if (params == nullptr)
         return;
     if (method == "$/cancel_request") {
-        if (const Json* const id = member(*params, "requestId"))
-            withdraw([&](const Json& request) { return request == *id; });
+        // A request that is withdrawn has a response all the same (ACP, Cancellation).
+        const Json* const id = member(*params, "requestId");
+        if (id != nullptr && withdraw([id](const Json& request) { return request == *id; }))
+            refuse(*id, k_request_cancelled, "withdrawn");
     } else if (method == "session/update") {
         if (const Json* const update = object_of(*params, "update"))
             on_update(*update);
@@ -147,9 +150,10 @@ void AcpProtocol::on_result(Step step, const Json& result) {
             session_ = settings_.session;
             memory_of_session_ = Memory::kept;
             // An agent may go on to tell the past behind this answer: what it is asked next, it answers after
-            // that.
-            return step == Step::load ? request(Step::settle, "_atoll/settle", Json::object())
-                                      : choose_mode();
+            // that; the request for a mode is one.
+            return step == Step::load && settings_.mode.empty()
+                       ? request(Step::settle, "_atoll/settle", Json::object())
+                       : choose_mode();
         case Step::settle:
             return choose_mode();
         case Step::create:
@@ -231,9 +235,11 @@ void AcpProtocol::end_turn() {
 void AcpProtocol::on_request(const Json& object, std::string_view method) {
     if (method == "session/request_permission")
         return on_permission(object);
-    send({{"jsonrpc", "2.0"},
-          {"id", object["id"]},
-          {"error", {{"code", k_method_not_found}, {"message", "this client has no such method"}}}});
+    refuse(object["id"], k_method_not_found, "this client has no such method");
+}
+
+void AcpProtocol::refuse(const Json& request, int code, const char* why) {
+    send({{"jsonrpc", "2.0"}, {"id", request}, {"error", {{"code", code}, {"message", why}}}});
 }
 
 void AcpProtocol::on_permission(const Json& object) {

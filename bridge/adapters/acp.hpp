@@ -44,6 +44,7 @@ class AcpProtocol final : public AgentProtocol {
     void end_turn();
 
     void on_request(const Json& object, std::string_view method);
+    void refuse(const Json& request, int code, const char* why);
     void on_permission(const Json& object);
     void on_update(const Json& update);
     void on_chunk(const Json& update, std::string_view kind);

@@ -72,9 +72,11 @@ class AgentProtocol {
     /// Passes a request on to the host, which answers with a command. One that cannot be asked is cancelled
     /// at once. `request` comes back with the answer.
     void ask(std::string_view tool_id, std::vector<PermissionOption> options, Json request);
-    /// The agent withdraws requests for which `is_withdrawn` is true of the `request` that ask() got.
+    /// The agent withdraws requests for which `is_withdrawn` is true of the `request` that ask() got. True:
+    /// there was one. It is not answered here.
     template <class Test>
-    void withdraw(Test is_withdrawn) {
+    bool withdraw(Test is_withdrawn) {
+        bool is_any = false;
         for (auto at = permissions_.begin(); at != permissions_.end();) {
             if (!is_withdrawn(at->second.request)) {
                 ++at;
@@ -82,7 +84,9 @@ class AgentProtocol {
             }
             events_.permission_cancel(at->first);
             at = permissions_.erase(at);
+            is_any = true;
         }
+        return is_any;
     }
     /// Also before a turn ends.
     void cancel_permissions();

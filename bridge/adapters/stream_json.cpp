@@ -93,8 +93,9 @@ void StreamJsonProtocol::on_object(const Json& object, std::string_view line) {
     if (type == "control_response")
         return on_control_response(object);
     if (type == "control_cancel_request") {
-        const std::string_view id = text_of(object, "request_id");
-        return withdraw([id](const Json& request) { return text_of(request, "id") == id; });
+        const Json id = or_null(member(object, "request_id"));
+        withdraw([&id](const Json& request) { return or_null(member(request, "id")) == id; });
+        return;
     }
     if (type == "keep_alive")
         return;

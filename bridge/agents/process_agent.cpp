@@ -258,7 +258,8 @@ void ProcessAgent::kill_all() {
 }
 
 void ProcessAgent::on_exit(const Ending& ending) {
-    kill_all();
+    // What left its group has process 1 as its parent since it exited, and cannot be told from others.
+    signal_group(SIGKILL);
     pid_ = -1;
     services_.loop.cancel(timer_);
     pause();

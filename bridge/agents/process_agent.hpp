@@ -1,6 +1,7 @@
 // A configured program as the agent: it reads commands as JSON lines on stdin and writes events as JSON lines
 // on stdout. Started once; its end is final, and that of its process group. What has left the group stays, as
-// a server that it started for its user does; but before it is ready all of its descendants go with it. Lines
+// a server that it started for its user does; but a start that is given up ends all of its descendants, too,
+// unless the agent ended by itself (the adapters end those as well). Lines
 // are relayed as they came, only their `ev` is looked at. The pipe to it is agent_input.hpp, the cutting into
 // lines line_splitter.hpp.
 #pragma once

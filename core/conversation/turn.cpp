@@ -300,8 +300,12 @@ void Turn::on_event(const sandbox::AgentEvent& event) {
         event.data.size() > base::k_max_permission_request_bytes)
         return on_bad_line("a " + std::string(event.name) + " beyond " +
                            std::to_string(base::k_max_permission_request_bytes) + " bytes");
-    if (is_cancel)
+    if (is_cancel) {
+        // It is not logged, but it counts: beyond the bound of the log the turn is read slowly.
+        if (admit(EventType::permission_resolved, event.data.size()))
+            logged_bytes_ += event.data.size() + k_envelope_bytes;
         return owner_.permission_cancelled(event.data);
+    }
     if (*type != EventType::done) {
         const auto logged = append_admitted(*type, event.data);
         if (*type == EventType::permission_request)

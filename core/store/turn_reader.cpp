@@ -18,7 +18,8 @@ using conversation::TurnRecord;
 
 namespace {
 
-// A question about a host may wait beyond the end of its turn: so many events before that end are looked at.
+// A question about a host may wait beyond the end of its turn: that turn and so many events before its end are
+// looked at.
 constexpr std::uint64_t k_question_events = 1000;
 
 /// Puts turns one behind the other. The first `older` of them become one with their neighbours, up to
@@ -90,8 +91,15 @@ StoredTurns TurnReader::read(std::int64_t key) {
             is_running = true;
     }
     read_open_bytes(key, finished_seq, found);
+    std::uint64_t from_seq = done_seq - std::min(done_seq, k_question_events);
+    for (const TurnRecord& turn : found.turns)
+        if (turn.last_seq == done_seq)
+            from_seq = std::min(from_seq, turn.first_seq);
+    for (const LoggedTurn& turn : found.unrecorded)
+        if (turn.done && turn.last_seq == done_seq)
+            from_seq = std::min(from_seq, turn.first_seq);
     if (is_running)
-        read_questions(key, std::max(first_seq, done_seq - std::min(done_seq, k_question_events)), found);
+        read_questions(key, std::max(first_seq, from_seq), found);
     return found;
 }
 

@@ -1,6 +1,7 @@
 // The addresses of this host's interfaces, as they are at each call. They are read once, and again after the
 // kernel has told of a change (rtnetlink(7)): it tells before it delivers to a new address, so no connection
-// is made to one that is not known here. Reading them takes longer than all else that the proxy does for a
+// is made to one that is not known here. An exception is an optimistic IPv6 address (RFC 4429, off by default),
+// which is told of a second after it serves. Reading them takes longer than all else that the proxy does for a
 // connection. Single-threaded. Not here: which addresses may be reached (core/egress/ceilings.hpp).
 #pragma once
 

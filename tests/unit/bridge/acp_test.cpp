@@ -414,6 +414,10 @@ TEST_CASE("a permission that an ACP agent takes back is asked no more") {
     cancel("8");
     CHECK(lab.are_taken());
     CHECK(lab.events() == std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
+    const auto told = lab.to_agent();
+    REQUIRE(told.size() == 1);
+    CHECK(told[0]["id"] == "8");
+    CHECK(told[0]["error"]["code"] == -32800);
     lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", asked}});
     CHECK(lab.to_agent().empty());
 }

@@ -236,6 +236,8 @@ TEST_CASE("a permission that claude takes back is asked no more") {
     lab.to_agent();
     const Json asked = lab.events().back()["data"]["id"];
     lab.agent({{"type", "control_cancel_request"}, {"request_id", "p0"}});
+    lab.agent({{"type", "control_cancel_request"}, {"request_id", 5}});
+    lab.agent({{"type", "control_cancel_request"}});
     CHECK(lab.events().empty());
     lab.agent({{"type", "control_cancel_request"}, {"request_id", "p1"}});
     CHECK(lab.are_taken());

@@ -183,6 +183,16 @@ TEST_CASE("an agent hears of the decision of its permission, and the log has it 
     CHECK(turn.types() == "turn_start permission_request permission_resolved done ");
 }
 
+TEST_CASE("what an agent takes back counts for the bound of its turn, though it is not logged") {
+    AskedTurn turn(4096);
+    const std::string unknown = R"({"id":"p0","x":")" + std::string(1000, 'x') + "\"}";
+    turn.say("permission_cancel", unknown);
+    CHECK_FALSE(turn.house.world.queries.back()->observer->truncated());
+    for (int i = 0; i < 4; ++i)
+        turn.say("permission_cancel", unknown);
+    CHECK(turn.house.world.queries.back()->observer->truncated());
+}
+
 TEST_CASE("a server that was killed leaves no question open") {
     AskedTurn turn;
     turn.reader->follow();

@@ -183,6 +183,27 @@ TEST_CASE("A load finds the questions that are open where something ran, and no 
     CHECK(bench.load("conversation2").open_questions.hosts == std::vector<std::string>{"q2"});
 }
 
+TEST_CASE("A load finds the question that was asked early in a long turn, which ended") {
+    Bench bench;
+    constexpr std::uint64_t k_last = 1500;
+    std::vector<Write> writes{
+        AppendEvent{2, make_event(1, EventType::egress_request, base::WallTime{}, 1, R"({"id":"q1"})")}};
+    for (std::uint64_t seq = 2; seq < k_last; ++seq)
+        writes.push_back(logged(seq, 1, EventType::text_delta));
+    writes.push_back(logged(k_last, 1, EventType::done));
+    if (GENERATE(true, false))
+        writes.push_back(PutTurn{{2, 1, "", "", 1, k_last, 100}});
+    Record record;
+    record.key = 2;
+    record.id = "conversation2";
+    record.sandbox_id = "box2";
+    record.first_seq = 1;
+    record.status = Status::active;
+    writes.push_back(PutConversation{record});
+    REQUIRE(test::commit(*bench.store, std::move(writes)));
+    CHECK(bench.load("conversation2").open_questions.hosts == std::vector<std::string>{"q1"});
+}
+
 TEST_CASE("A load waits for the helper alone, and one of nobody asks nothing of it") {
     Bench bench;
     bench.use_helper();
