@@ -188,9 +188,10 @@ TEST_CASE("The walk of README.md works as it is written") {
     CHECK(output.find("\"requestId\"") == std::string::npos);  // a problem
     CHECK(output.starts_with("I am a stand-in without a model"));
     // The page of the prompt stays, and nothing else.
-    const Json left = ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"];
+    ApiClient api(server);
+    const Json left = api.call(200, "GET", "/v1/conversations")["conversations"];
     REQUIRE(left.size() == 1);
-    const std::string url = left[0]["sandboxPublicUrl"];
+    const std::string url = api.get(left[0]["id"])["sandboxPublicUrl"];
     REQUIRE(output.find(url + "\n") != std::string::npos);
     if (is_root())
         CHECK(page_at_end_of(output).find("<h1>A page about the tides</h1>") != std::string::npos);
