@@ -70,7 +70,7 @@ class Request:
 
     @property
     def is_told(self):
-        """Whether the past came as words of a prompt, not as the agent's own memory."""
+        """True if the past came as words of a prompt, not as the agent's own memory."""
         return any(TOLD_MARK in text for role, text in self.turns if role == "user")
 
 
@@ -374,7 +374,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def answer(self, request):
-        """What the model says, in pieces: ("text", piece) or ("tool", name, input)."""
+        """The words of the model, in pieces: ("text", piece) or ("tool", name, input)."""
         verb, words = request.command
         if request.wants_json:
             yield "text", json.dumps(ROUTING)
@@ -458,7 +458,7 @@ class Models:
             self.changed.notify_all()
 
     def wait_for(self, condition, seconds=60):
-        """Whether it comes to be true in time."""
+        """True if it comes to be true in time."""
         with self.changed:
             return self.changed.wait_for(condition, seconds)
 

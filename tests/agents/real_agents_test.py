@@ -30,7 +30,7 @@ FORGETFUL = {"gemini"}
 
 
 def recipes(models):
-    """Those of the installed agents, as scripts/setup writes them, with the fake model for an upstream."""
+    """Recipes of the installed agents, as scripts/setup writes them, with the fake model for an upstream."""
     made = []
     for path in sorted((ROOT / "scripts" / "agents").glob("*.json")):
         name = path.name[: -len(".json")]
