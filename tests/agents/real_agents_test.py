@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 STEP_SECONDS = 300
 # They ask nobody: codex would wrap each command in a sandbox of its own.
 UNASKED = {"codex"}
-# Its session is not found again where it was killed: the adapter tells it the turns so far.
+# Its session is not found again where it was killed in a turn: the adapter tells it the turns so far.
 FORGETFUL = {"gemini"}
 
 
@@ -196,7 +196,7 @@ class Agent(unittest.TestCase):
         conversation = self.conversation()
         self.say(conversation, "model: note apple")
         conversation.pause()
-        self.assert_remembers(conversation, ["apple"], is_told=NAME in FORGETFUL)
+        self.assert_remembers(conversation, ["apple"])
         self.say(conversation, "model: note pear")
         turn = Turn(conversation, "model: hang")
         turn.wait_for_text("tick")
