@@ -21,8 +21,6 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import os
-DEBUG = os.environ.get("FAKE_DEBUG")
 COMMAND = re.compile(r"model: (say|hold|hang|note|remember|write)\b ?([^\n<\"\\]*)")
 # The adapter begins a prompt so where the agent has no memory (docs/agents.md).
 TOLD_MARK = "of which you have no memory"
@@ -72,7 +70,7 @@ class Request:
 
     @property
     def is_told(self):
-        """Whether the past came as words of a prompt, not as the agent's own memory."""
+        """True if the past came as words of a prompt, not as the agent's own memory."""
         return any(TOLD_MARK in text for role, text in self.turns if role == "user")
 
 
@@ -342,7 +340,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_json(404, {"error": {"type": "not_found_error", "message": "the fake model has no " + path}})
         request = api.read(path, dict(self.headers.items()), body)
         models.take(request)
-        if DEBUG: open(DEBUG, "a").write(json.dumps({"path": self.path, "headers": dict(self.headers.items()), "body": body}) + "\n")
         writer = api(body)
         if not (body.get("stream") or path.endswith(":streamGenerateContent")):
             return self.send_json(200, writer.whole("".join(piece for kind, *rest in self.answer(request) if kind == "text" for piece in rest)))
@@ -377,7 +374,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def answer(self, request):
-        """What the model says, in pieces: ("text", piece) or ("tool", name, input)."""
+        """The words of the model, in pieces: ("text", piece) or ("tool", name, input)."""
         verb, words = request.command
         if request.wants_json:
             yield "text", json.dumps(ROUTING)
@@ -461,7 +458,7 @@ class Models:
             self.changed.notify_all()
 
     def wait_for(self, condition, seconds=60):
-        """Whether it comes to be true in time."""
+        """True if it comes to be true in time."""
         with self.changed:
             return self.changed.wait_for(condition, seconds)
 

@@ -13,7 +13,7 @@ PIECE = 1 << 20
 # An entry of pagemap is 8 bytes; a page that is not in memory has nothing to be found.
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PAGES_AT_ONCE = PIECE // PAGE
-# What this program has of the texts is no finding.
+# The texts in this program itself are no finding.
 SELF = str(os.getpid())
 
 

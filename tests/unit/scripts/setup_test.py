@@ -231,7 +231,7 @@ class Agents(Tree):
     def test_an_unknown_one_is_refused_with_those_there_are(self):
         done = self.agents_setup("claude,nobody")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("there is no agent nobody; there are: claude claude-acp codex copilot gemini opencode", done.stderr)
+        self.assertIn("there is no agent nobody; there are: claude-acp claude codex copilot gemini opencode", done.stderr)
 
 
 class Told(Tree):
