@@ -73,8 +73,9 @@ bool read_headers(ObjectReader& reader, const std::string& path, EgressRoute& ro
     ObjectReader headers(*value, headers_path);
     bool has_all = true;
     for (const auto& [name, member] : value->items()) {
-        const bool is_twice = std::any_of(route.headers.begin(), route.headers.end(),
-                                          [&](const auto& other) { return iequals(other.name, name); });
+        const bool is_twice =
+            std::any_of(route.headers.begin(), route.headers.end(),
+                        [&field = name](const auto& other) { return iequals(other.name, field); });
         if (is_twice)
             headers.fail(name, "there once: upper and lower case do not matter");
         if (auto header = read_header(member, name, headers, headers_path, variables))
