@@ -37,7 +37,6 @@ export class Chat {
     #hint = null;
     #history = new History();
     #pictures;
-    #openedAt; // the number of the newest event then: later ones are of this visit
     #refetch = null; // the timer, or null while the conversation is known as it is
     #listeners = new AbortController();
 
@@ -57,7 +56,6 @@ export class Chat {
         const { signal } = this.#listeners;
         const files = new Files(api, conversation.sandboxId);
         const mayLook = () => this.#refetch === null && this.#conversation.status === 'active';
-        this.#openedAt = conversation.lastSeq;
         this.#pictures = new Pictures(files, (turn, picture) => this.#view.picture(turn, picture), mayLook, signal);
         this.#makeView(conversation);
         outbox.on = (item) => this.#showWaiting(item);
@@ -167,7 +165,6 @@ export class Chat {
         this.#at.starters.hidden = true;
         this.#on.reset();
         this.#pictures.reset();
-        this.#openedAt = 0;
         this.#refetchSoon();
         this.#view.destroy();
         this.#transcript = new Transcript();
@@ -185,7 +182,7 @@ export class Chat {
             if (operation.op === 'end' && event.seq > this.#conversation.lastSeq) this.#on.say(operation.failed ? 'The turn failed.' : 'The turn is done.');
             if (operation.op === 'question') this.#pictures.begin(operation.turn, event.at);
             if (operation.op === 'end') {
-                this.#pictures.end(operation.turn, event.at, event.seq > this.#openedAt);
+                this.#pictures.end(operation.turn, event.at);
                 if (this.#conversation.openTurn?.turn === operation.turn) this.#conversation.openTurn = null;
                 this.#refetchSoon();
             }

@@ -55,11 +55,11 @@ export class Pictures {
         this.#turns.set(turn, { from: Date.parse(at), to: null });
         if (this.#turns.size > MAX_TURNS) this.#turns.delete(this.#turns.keys().next().value);
     }
-    /** Its pictures are shown by the next look that may be, which a turn of this visit asks for: opening a conversation is no activity. */
-    end(turn, at, isOfVisit) {
+    /** Its pictures are shown by the next look that may be. */
+    end(turn, at) {
         if (!this.#turns.has(turn)) return;
         this.#turns.get(turn).to = Date.parse(at);
-        this.#isAsked ||= isOfVisit;
+        this.#isAsked = true;
     }
 
     /** The log begins anew, and so does the page. */
@@ -70,8 +70,8 @@ export class Pictures {
     }
 
     /**
-     * Looks for those of all turns once one of this visit has ended since the last look, once at a time, and never without such a turn: each request
-     * is activity of the conversation. Errors are left to who asks for files next.
+     * Looks for those of turns that have ended since the last look, once at a time, and never without such a turn: each request is activity of the
+     * conversation. Errors are left to who asks for files next.
      */
     async look() {
         if (this.#isLooking) return;

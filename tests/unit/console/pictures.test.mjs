@@ -52,17 +52,17 @@ test('each picture is read once, and again when it has changed', async () => {
     await pictures.look();
     assert.deepEqual(read, [], 'there is no turn yet');
     pictures.begin('t1', at(10));
-    pictures.end('t1', at(20), true);
+    pictures.end('t1', at(20));
     await pictures.look();
     await pictures.look();
     assert.deepEqual(shown, ['t1 a.png image/png']);
     entries = [file('a.png', 12), file('b.png', 33)];
     pictures.begin('t2', at(30));
-    pictures.end('t2', at(40), true);
+    pictures.end('t2', at(40));
     await pictures.look();
     assert.deepEqual(read, ['a.png', 'b.png']);
     entries = [file('a.png', 13), file('b.png', 33)];
-    pictures.end('t2', at(40), true);
+    pictures.end('t2', at(40));
     await pictures.look();
     assert.deepEqual(read, ['a.png', 'b.png', 'a.png']);
 });
@@ -74,11 +74,11 @@ test('a look begins where a turn has ended, and nowhere else, as it keeps the sa
     pictures.begin('t1', at(10));
     await pictures.look();
     assert.equal(asked, 0);
-    pictures.end('t1', at(20), true);
+    pictures.end('t1', at(20));
     await pictures.look();
     await pictures.look();
     assert.equal(asked, 1);
-    pictures.end('t1', at(20), true);
+    pictures.end('t1', at(20));
     pictures.reset();
     await pictures.look();
     assert.equal(asked, 1);
@@ -101,7 +101,7 @@ test('a sandbox that rests is not asked, and one that comes to rest is asked no 
     const shown = [];
     const pictures = makePictures(files, shown, () => runs);
     pictures.begin('t1', at(10));
-    pictures.end('t1', at(20), true);
+    pictures.end('t1', at(20));
     await pictures.look();
     assert.deepEqual(asked, []);
     runs = true;
@@ -111,23 +111,4 @@ test('a sandbox that rests is not asked, and one that comes to rest is asked no 
     await pictures.look();
     assert.deepEqual(asked, ['list', 'a.png', 'list', 'b.png']);
     assert.deepEqual(shown, ['t1 a.png image/png', 't1 b.png image/png']);
-});
-
-test('turns of earlier visits begin no look, and the first turn of this one shows their pictures, too', async () => {
-    let asked = 0;
-    const files = {
-        top: async () => (++asked, [file('a.png', 12), file('b.png', 33)]),
-        read: async () => ({ bytes: PNG, isWhole: true }),
-    };
-    const shown = [];
-    const pictures = makePictures(files, shown);
-    pictures.begin('t1', at(10));
-    pictures.end('t1', at(20), false);
-    await pictures.look();
-    assert.equal(asked, 0);
-    pictures.begin('t2', at(30));
-    pictures.end('t2', at(40), true);
-    await pictures.look();
-    assert.equal(asked, 1);
-    assert.deepEqual(shown, ['t1 a.png image/png', 't2 b.png image/png']);
 });
