@@ -21,8 +21,6 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import os
-DEBUG = os.environ.get("FAKE_DEBUG")
 COMMAND = re.compile(r"model: (say|hold|hang|note|remember|write)\b ?([^\n<\"\\]*)")
 # The adapter begins a prompt so where the agent has no memory (docs/agents.md).
 TOLD_MARK = "of which you have no memory"
@@ -342,7 +340,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_json(404, {"error": {"type": "not_found_error", "message": "the fake model has no " + path}})
         request = api.read(path, dict(self.headers.items()), body)
         models.take(request)
-        if DEBUG: open(DEBUG, "a").write(json.dumps({"path": self.path, "headers": dict(self.headers.items()), "body": body}) + "\n")
         writer = api(body)
         if not (body.get("stream") or path.endswith(":streamGenerateContent")):
             return self.send_json(200, writer.whole("".join(piece for kind, *rest in self.answer(request) if kind == "text" for piece in rest)))
