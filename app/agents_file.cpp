@@ -219,7 +219,8 @@ std::vector<AgentSpec> built_in_agents() {
     AgentSpec echo;
     echo.name = "echo";
     echo.kind = AgentSpec::Kind::echo;
-    const auto argv = nlohmann::json::array({"python3", "-c", k_demo_agent});
+    // A module in the workspace must not take the place of one that it imports.
+    const auto argv = nlohmann::json::array({"python3", "-I", "-c", k_demo_agent});
     const nlohmann::json demo{{"name", "demo"}, {"argv", argv}, {"setup", "apt-get install python3"}};
     return {shell, echo, read_agent(demo).value()};
 }

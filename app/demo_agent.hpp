@@ -10,7 +10,7 @@ import html, json, os, socket, subprocess, sys, time
 PORT = 5173
 FOLDER = os.environ["ATOLL_WORKSPACE_DIR"]
 PAGE = os.path.join(FOLDER, "index.html")
-COMMAND = f"python3 -m http.server {PORT} &"
+COMMAND = f"python3 -I -m http.server {PORT} &"
 STEPS = ["Write index.html", f"Serve it on port {PORT}"]
 HELLO = """I am a stand-in without a model: I write the same small page for every prompt.
 A coding agent can take my place: Claude Code, for example.
@@ -40,9 +40,14 @@ def is_served():
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", PORT)) == 0
 
+server = None
+
 def serve():
-    if is_served():
+    global server
+    if server is not None and server.poll() is None:
         return
+    if is_served():
+        raise OSError(f"another program listens on port {PORT}")
     server = subprocess.Popen(COMMAND.split()[:-1], cwd=FOLDER, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not is_served():
         if server.poll() is not None:

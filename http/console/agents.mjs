@@ -4,7 +4,7 @@ import { word } from './words.mjs';
 
 const ADAPTERS = {
     'built-in': 'part of the server',
-    lines: "a program of the operator's",
+    lines: "a program that speaks the server's own protocol",
     acp: 'a coding agent, by the Agent Client Protocol',
     'stream-json': "a coding agent, by Claude Code's protocol",
 };

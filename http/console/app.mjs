@@ -232,8 +232,11 @@ async function open(id) {
             workbench?.show('chat');
             chat?.reveal(seq);
         },
-        // On a touch screen the field would call up the keyboard.
-        leave: () => (matchMedia('(hover: hover)').matches ? at.message : at.log).focus({ preventScroll: true }),
+        // On a touch screen the field would call up the keyboard. Beside the files and the terminal neither is shown.
+        leave: () => {
+            const place = matchMedia('(hover: hover)').matches ? at.message : at.log;
+            (place.offsetParent === null ? at.tabs.querySelector('[aria-selected=true]') : place).focus({ preventScroll: true });
+        },
     });
     menu = new Menu(api, conversation, at, {
         tell,

@@ -33,7 +33,8 @@ export class Pieces {
     /** Drops the oldest until the page's bound holds; the newest piece stays. */
     trim() {
         while (this.#cost > MAX_COST && this.#from < this.#all.length - 1) {
-            const piece = this.#all[this.#from++];
+            const piece = this.#all[this.#from];
+            this.#all[this.#from++] = null;
             piece.dropped = true;
             this.#cost -= piece.cost;
             this.dropped += piece.size;

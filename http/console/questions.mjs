@@ -30,10 +30,13 @@ const nameOf = ({ name, kind }) => harmless(word(name, MAX_NAME)) || KINDS[kind]
 
 /** The options of a permission_request that the server takes, as choices {value, text, means, isReject}: `text` is the agent's word, `means` ours. */
 export function choicesOf(options) {
-    const known = (Array.isArray(options) ? options : []).filter(
-        (option) => isObject(option) && isId(option.optionId) && Object.hasOwn(KINDS, option.kind),
-    );
-    return known.slice(0, MAX_OPTIONS).map((option) => {
+    const taken = new Map(); // by id: the first of an id is the one that the server takes
+    const isTaken = (option) => isObject(option) && isId(option.optionId) && typeof option.kind === 'string' && option.kind !== '';
+    for (const option of (Array.isArray(options) ? options : []).filter(isTaken).slice(0, MAX_OPTIONS)) {
+        if (!taken.has(option.optionId)) taken.set(option.optionId, option);
+    }
+    const known = [...taken.values()].filter(({ kind }) => Object.hasOwn(KINDS, kind));
+    return known.map((option) => {
         const isReject = option.kind.startsWith('reject');
         return { value: option.optionId, text: nameOf(option), means: KINDS[option.kind], isReject };
     });
@@ -56,10 +59,24 @@ export function decisionText({ outcome, reason, optionId }, choices = []) {
 export class Questions {
     #open = new Map();
     #tools = new Map(); // of the open turn: id -> {name, brief, seq}
+    #pastUntil;
 
-    /** True if the event changed something. */
-    apply({ type, seq, turn, data }) {
-        const { id } = isObject(data) ? data : {};
+    /** `lastSeq`: of the log when it was opened; 0: not known. What was asked before it is decided by now, for the most part. */
+    constructor(lastSeq = 0) {
+        this.#pastUntil = lastSeq;
+    }
+
+    /** True if what waits has changed. It has not while the log is read up to where it was opened, and has once there. */
+    apply(event) {
+        const isChanged = this.#change(event);
+        if (event.seq < this.#pastUntil) return false;
+        const isAsked = this.#pastUntil > 0 && this.#open.size > 0;
+        this.#pastUntil = 0;
+        return isChanged || isAsked;
+    }
+
+    #change({ type, seq, turn, data }) {
+        const { id, mode } = isObject(data) ? data : {};
         switch (type) {
             case 'turn_start':
                 this.#tools.clear();
@@ -86,8 +103,9 @@ export class Questions {
                 return this.drop(`tool ${id}`);
             case 'done':
                 return this.#forget((question) => question.kind === 'tool' && question.turn === turn);
-            // None outlives its generation.
+            // None outlives its generation, which goes on after a freeze.
             case 'sandbox_paused':
+                return mode !== 'warm' && this.#forget(() => true);
             case 'sandbox_terminated':
                 return this.#forget(() => true);
             default:

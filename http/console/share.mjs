@@ -24,6 +24,9 @@ function fenced(text) {
     return `${fence}\n${text.replace(/\n?$/, '\n')}${fence}`;
 }
 
+// Operations that the text leaves out: they do not split what an agent says.
+const UNTOLD = new Set(['turn', 'thought', 'plan', 'message', 'changed']);
+
 /** The events of a log as Markdown. */
 export function transcriptOf(conversation, events) {
     const transcript = new Transcript();
@@ -39,7 +42,7 @@ export function transcriptOf(conversation, events) {
                 text += operation.text;
                 continue;
             }
-            if (operation.op === 'turn' || operation.op === 'thought') continue;
+            if (UNTOLD.has(operation.op)) continue;
             flush();
             if (operation.op === 'question') parts.push(`## ${operation.by === '' ? 'Asked' : harmless(operation.by)}, ${event.at}`, fenced(harmless(operation.text)));
             else if (operation.op === 'note' || operation.op === 'error') parts.push(`*${harmless(operation.text)}*`);

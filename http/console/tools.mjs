@@ -24,14 +24,19 @@ function textPart(text) {
 
 const notePart = (text) => ({ kind: 'note', text: word(text) });
 
-function diffPart(path, before, after) {
-    return { kind: 'diff', path: word(path), ...diffOf(asText(before), asText(after)) };
-}
+// The difference is made in bounded(), where it is known how many are shown.
+const diffPart = (path, before, after) => ({ kind: 'diff', path, before, after });
 
 function bounded(parts) {
-    const shown = parts.filter(({ text }) => text !== '');
-    if (shown.length <= MAX_PARTS) return shown;
-    return [...shown.slice(0, MAX_PARTS), notePart(`${shown.length - MAX_PARTS} parts more are in the log.`)];
+    const all = parts.filter(({ text }) => text !== '');
+    const first = all.slice(0, MAX_PARTS);
+    const share = first.filter(({ kind }) => kind === 'diff').length;
+    const shown = first.map((part) => {
+        if (part.kind !== 'diff') return part;
+        const { kind, path, before, after } = part;
+        return { kind, path: word(path), ...diffOf(asText(before), asText(after), share) };
+    });
+    return all.length <= MAX_PARTS ? shown : [...shown, notePart(`${all.length - MAX_PARTS} parts more are in the log.`)];
 }
 
 /** Texts in a row become one. */

@@ -275,8 +275,14 @@ export class TranscriptView {
 
     #tool(turn, operation) {
         const card = this.#card(turn, operation);
-        turn?.tools.set(operation.id, card);
-        if (turn?.tools.size > MAX_TOOLS) turn.tools.delete(turn.tools.keys().next().value);
+        if (turn === null) return;
+        turn.tools.set(operation.id, card);
+        // The page drops the oldest cards first.
+        for (const [id, one] of turn.tools) {
+            if (one.isConnected && turn.tools.size <= MAX_TOOLS) break;
+            one.end();
+            turn.tools.delete(id);
+        }
     }
 
     #result(turn, { id, parts, isError, seq }) {
@@ -345,7 +351,10 @@ export class TranscriptView {
     /** Brings the element of an event into view. */
     reveal(seq) {
         const element = this.#shown(seq);
-        if (element?.tagName === 'DETAILS') element.open = true;
+        if (element?.tagName === 'DETAILS') {
+            element.open = true;
+            element.querySelector('summary').focus({ preventScroll: true });
+        }
         element?.scrollIntoView({ block: 'center' });
     }
 

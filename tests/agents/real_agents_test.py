@@ -241,12 +241,18 @@ class Agent(unittest.TestCase):
 
     def test_the_network_is_closed_but_for_the_route(self):
         conversation = self.conversation()
+        # By the proxy, the one way out: it refuses a host that no route and no rule names.
+        ask = "import urllib.request as r; r.build_opener(r.ProxyHandler({'https': 'http://127.0.0.1:3128'})).open('https://example.com/')"
+        refused = conversation.sandbox().exec(["python3", "-I", "-c", ask], timeout_ms=1000 * STEP_SECONDS)
+        self.assertNotEqual(refused.exit_code, 0)
+        self.assertIn("403", refused.stderr)
         # The host reaches the fake model, and what runs inside does not.
         socket.create_connection(("127.0.0.1", self.models.port), STEP_SECONDS).close()
         tried = conversation.sandbox().exec(f"exec 3<>/dev/tcp/127.0.0.1/{self.models.port}")
         self.assertNotEqual(tried.exit_code, 0)
         self.say(conversation, "model: say hello")
         routes = {event.data.get("route") for event in conversation.events() if event.type == "egress_closed"}
+        self.assertTrue(routes)
         self.assertLessEqual(routes, {route["name"] for route in self.recipe["routes"]})
         self.assertEqual(self.models.others, [])
 

@@ -131,6 +131,53 @@ test('several permissions wait at once, each is answered by itself, and every ta
     }
 });
 
+test('a click that was meant for a row that has moved decides nothing, and a key does', async () => {
+    // The time after a move ends when the test says so.
+    await context.addInitScript(() => {
+        const set = window.setTimeout.bind(window);
+        const held = [];
+        window.setTimeout = (act, ms, ...more) => (ms === 500 ? (held.push(act), 0) : set(act, ms, ...more));
+        window.settle = () => held.splice(0).forEach((act) => act());
+    });
+    const page = await open();
+    await createConversation(page, 'Moved', 'coder');
+    await send(page, 'both');
+    await asks(page, 2);
+    const row = page.locator('#questions-list li').last();
+    const { x, y, width, height } = await row.locator('.allow').first().boundingBox();
+    const click = () => page.mouse.click(x + width / 2, y + height / 2);
+    const isBusy = () => page.locator('#questions-list [aria-busy=true]').count();
+    await click();
+    assert.equal(await isBusy(), 0);
+    // The other row comes to stand where this one was.
+    await row.locator('.reject').press('Enter');
+    await asks(page, 1);
+    await click();
+    assert.equal(await isBusy(), 0);
+    await page.evaluate(() => window.settle());
+    await click();
+    await turnsDone(page, 1);
+    await asks(page, 0);
+    const decided = await page.$$eval('.decision', (all) => all.map((decision) => decision.textContent));
+    assert.deepEqual(decided.sort(), ['Allowed: somebody chose “Allow”.', 'Refused: somebody chose “Reject”.']);
+});
+
+test('the focus stays in what is shown, in every view', async () => {
+    const page = await open();
+    await createConversation(page, 'Focus', 'coder');
+    await send(page, 'edit');
+    await asks(page, 1);
+    await page.click('#files-tab');
+    await page.locator('#questions-list .quiet').press('Enter');
+    assert.equal(await page.evaluate(() => document.activeElement.closest('.fold[data-state=waiting] summary') !== null), true);
+    await page.click('#files-tab');
+    await page.locator('#questions-list .allow').first().press('Enter');
+    await asks(page, 0);
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'files-tab');
+    await page.click('#chat-tab');
+    await turnsDone(page, 1);
+});
+
 test('an answer that comes too late, or does not arrive, says so and breaks nothing', async () => {
     const page = await open();
     await createConversation(page, 'Late', 'coder');

@@ -1,12 +1,15 @@
 #include "app/agents_file.hpp"
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bridge/adapters/recipe.hpp"
 #include "core/plain/inner_paths.hpp"
+#include "tests/bench/sockets.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
@@ -134,6 +137,34 @@ TEST_CASE("Every server has an agent that needs no key, and its name is taken") 
     const auto other = file.read("name", "demo");
     REQUIRE_FALSE(other);
     CHECK(other.error().detail().find("the name demo is taken") != std::string::npos);
+}
+
+TEST_CASE("The stand-in fails where another program has its port, and imports nothing of the workspace") {
+    const atl::bench::LoopbackListener other;
+    const TempDir folder;
+    const auto agents = atl::app::built_in_agents();
+    const auto& argv = agents.at(2).argv;
+    REQUIRE(argv.size() == 4);
+    std::string program = argv[3];
+    const std::string port = "PORT = 5173";
+    const auto at = program.find(port);
+    REQUIRE(at != std::string::npos);
+    program.replace(at, port.size(), "PORT = " + std::to_string(other.port));
+    std::ofstream(folder.path() / "program") << program;
+    std::ofstream(folder.path() / "json.py") << "raise SystemExit('not the module that was meant')";
+    std::ofstream(folder.path() / "lines") << R"({"cmd":"query","turn":"t","prompt":"hello"})" << '\n';
+    const std::string command = "cd '" + folder.path().string() + "' && ATOLL_WORKSPACE_DIR=$PWD " + argv[0] +
+                                " " + argv[1] + " " + argv[2] + R"( "$(cat program)" < lines)";
+    FILE* const output = ::popen(command.c_str(), "re");
+    REQUIRE(output != nullptr);
+    std::string said;
+    std::array<char, 4096> buffer{};
+    while (const auto count = std::fread(buffer.data(), 1, buffer.size(), output))
+        said.append(buffer.data(), count);
+    CHECK(::pclose(output) == 0);
+    INFO(said);
+    CHECK(said.find("another program listens on port " + std::to_string(other.port)) != std::string::npos);
+    CHECK(said.find(R"("result": "error")") != std::string::npos);
 }
 
 TEST_CASE("A recipe that is wrong stops the start, and its member is named") {

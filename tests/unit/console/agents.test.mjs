@@ -25,6 +25,7 @@ test('the agent of before is chosen again, else the default, if it is installed'
 test('an agent is described by how it is spoken to', () => {
     assert.equal(aboutAgent(agents, 'shell'), 'shell: part of the server.');
     assert.match(aboutAgent(agents, 'claude'), /coding agent/);
+    assert.match(aboutAgent([{ name: 'demo', adapter: 'lines' }], 'demo'), /the server's own protocol/);
     assert.equal(aboutAgent([{ name: 'a', adapter: 'constructor' }], 'a'), '');
     assert.equal(aboutAgent(agents, 'no such'), '');
 });

@@ -38,6 +38,22 @@ test('any two texts can be put together again from their difference', () => {
     }
 });
 
+test('a change within a long line is seen, and what is left out is told', () => {
+    const [before, after] = [`${'x'.repeat(5000)}old${'y'.repeat(5000)}`, `${'x'.repeat(5000)}new!${'y'.repeat(5000)}`];
+    const [removed, added] = marked(`a\n${before}\n`, `a\n${after}\n`).slice(1);
+    assert.match(removed, /^-…x+oldy+… \(9503 characters are not shown\)$/);
+    assert.match(added, /^\+…x+new!y+… \(9504 characters are not shown\)$/);
+    assert.match(marked('x'.repeat(600), `${'x'.repeat(600)}end`)[1], /^\+…x+end \(103 characters are not shown\)$/);
+    assert.match(marked('', 'x'.repeat(501))[0], /^\+x{500}… \(1 characters are not shown\)$/);
+});
+
+test('many differences together are each smaller', () => {
+    const [before, after] = [lines(500, 'old').join('\n'), lines(500, 'new').join('\n')];
+    const { lines: shown, hidden } = diffOf(before, after, 50);
+    assert.deepEqual([shown.length, shown.filter(({ mark }) => mark === '+').length, hidden], [40, 20, 960]);
+    assert.equal(diffOf(before, after, 4).lines.length, 100);
+});
+
 test('a difference of any size is bounded, and shows both sides', () => {
     const { lines: shown, added, removed, hidden } = diffOf(lines(20_000, 'old').join('\n'), lines(30_000, 'new').join('\n'));
     assert.deepEqual([added, removed, hidden], [30_000, 20_000, 50_000 - 400]);

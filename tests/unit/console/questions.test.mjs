@@ -53,8 +53,36 @@ test("the choices are the agent's, told apart by their kinds, and there is alway
     const odd = [null, 7, { optionId: 7, kind: 'allow_once' }, { optionId: 'a', kind: 'constructor' }, { optionId: 'b', name: '\u202e', kind: 'allow_always' }, { optionId: 'c', name: '', kind: 'reject_always' }];
     assert.deepEqual(choicesOf(odd).map(({ value, text, means }) => [value, text, means]), [['b', '<U+202E>', 'Always allow'], ['c', 'Always reject', 'Always reject']]);
     assert.deepEqual(choicesOf([{ optionId: 'x'.repeat(513), kind: 'allow_once' }]), []);
-    assert.equal(choicesOf(Array(100).fill(OPTIONS[0])).length, 16);
+    assert.equal(choicesOf(Array.from({ length: 100 }, (_, index) => ({ ...OPTIONS[0], optionId: `${index}` }))).length, 16);
+    // The server takes the first of an id, and counts kinds that it does not know.
+    assert.deepEqual(choicesOf([OPTIONS[1], { ...OPTIONS[0], optionId: 'n' }]).map(({ value, text }) => [value, text]), [['n', 'No']]);
+    assert.deepEqual(choicesOf([{ optionId: 'y', kind: 'new' }, ...OPTIONS]).map(({ value }) => value), ['n']);
+    const unknown = Array.from({ length: 15 }, (_, index) => ({ optionId: `${index}`, kind: 'new' }));
+    assert.deepEqual(choicesOf([...unknown, ...OPTIONS]).map(({ value }) => value), ['y']);
     assert.ok(choicesOf([{ optionId: 'a', kind: 'allow_once', name: 'x'.repeat(100_000) }])[0].text.length < 150);
+});
+
+test('what is frozen still waits, and nothing of an earlier generation does', () => {
+    const questions = after(permission('p'), host('q', 'a.example'));
+    assert.equal(questions.apply({ type: 'sandbox_paused', data: { mode: 'warm' } }), false);
+    assert.equal(questions.shown.length, 2);
+    assert.equal(questions.apply({ type: 'sandbox_paused', data: null }), true);
+    assert.deepEqual(questions.shown, []);
+});
+
+test('what was asked and decided before the log was opened is never news', () => {
+    const read = (...events) => {
+        const questions = new Questions(events.length);
+        return events.map((event, index) => questions.apply({ ...event, seq: index + 1 }));
+    };
+    const resolved = { type: 'permission_resolved', data: { id: 'p' } };
+    const text = { type: 'text_delta', data: { delta: 'x' } };
+    assert.deepEqual(read(permission('p'), resolved, text), [false, false, false]);
+    // What waits at the end is, even if the end itself changes nothing.
+    assert.deepEqual(read(permission('p'), resolved, permission('q'), text), [false, false, false, true]);
+    const questions = new Questions(5);
+    assert.equal(questions.apply(permission('p')), true);
+    assert.equal(questions.apply({ ...text, seq: 10 }), false);
 });
 
 test('a decision is told with its reason', () => {

@@ -28,6 +28,13 @@ test('a transcript tells what was asked and answered, and its blocks end where t
     assert.equal(text, `# A talk\n\n## alice, ${at}\n\n\`\`\`\nls\n\`\`\`\n\n\`\`\`\`\na \`\`\`\nb\n\`\`\`\`\n\nexit 3\n`);
 });
 
+test('what a transcript leaves out does not split what an agent says', () => {
+    const at = '2026-01-31T09:05:00.000Z';
+    const data = [['text_delta', { delta: 'one ' }], ['plan', { entries: ['step'] }], ['text_delta', { delta: 'text, ' }], ['message', { type: 'usage' }], ['text_delta', { delta: 'whole' }]];
+    const events = data.map(([type, one], index) => ({ seq: index + 1, type, at, turn: 't1', data: one }));
+    assert.equal(transcriptOf({ title: 'A talk', agent: 'claude', id: 'abcdef' }, events), '# A talk\n\n```\none text, whole\n```\n');
+});
+
 test('a transcript has the tools of a turn, their differences and who allowed them', () => {
     const at = '2026-01-31T09:05:00.000Z';
     const data = [

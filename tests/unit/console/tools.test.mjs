@@ -66,6 +66,12 @@ test('a result of any size is bounded, and says what is missing', () => {
     assert.deepEqual([text.length, more], [65_536, 1_000_000 - 65_536]);
     const many = resultParts({ content: Array(1000).fill({ type: 'image' }) });
     assert.deepEqual([many.length, many.at(-1).text], [51, '950 parts more are in the log.']);
+    const diff = (index) => ({ type: 'diff', path: `${index}`, oldText: '', newText: 'line\n'.repeat(5000) });
+    for (const parts of [resultParts({ content: Array.from({ length: 800 }, (_, index) => diff(index)) }), call('edit', {}, { details: Array(50).fill(diff(0)) }).parts]) {
+        assert.ok(parts.length <= 51, parts.length);
+        const lines = parts.flatMap((part) => part.lines ?? []).length;
+        assert.ok(lines > 0 && lines <= 2100, lines);
+    }
     let deep = { type: 'text', text: 'x' };
     for (let level = 0; level < 60; ++level) deep = { type: 'content', content: deep };
     assert.equal(resultParts({ content: [deep] }).length, 1);
