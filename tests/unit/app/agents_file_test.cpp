@@ -154,7 +154,7 @@ TEST_CASE("The stand-in fails where another program has its port, and imports no
     std::ofstream(folder.path() / "json.py") << "raise SystemExit('not the module that was meant')";
     std::ofstream(folder.path() / "lines") << R"({"cmd":"query","turn":"t","prompt":"hello"})" << '\n';
     const std::string command = "cd '" + folder.path().string() + "' && ATOLL_WORKSPACE_DIR=$PWD " + argv[0] +
-                                " " + argv[1] + " " + argv[2] + R"( "$(cat program)" < lines)";
+                                " " + argv[1] + " " + argv[2] + R"sh( "$(cat program)" < lines)sh";
     FILE* const output = ::popen(command.c_str(), "re");
     REQUIRE(output != nullptr);
     std::string said;
