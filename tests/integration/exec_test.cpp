@@ -554,7 +554,8 @@ TEST_CASE("Each of many execs at once gets its own answer, once", "[exec][serial
     const std::size_t sandboxes = runs_all() ? 40 : 8;
     const std::size_t each = 50;
     ServerOptions options;
-    options.arguments = {"--max-sandboxes", "64"};
+    // All of them are one user's.
+    options.arguments = {"--max-sandboxes", "64", "--user-share", "100"};
     const ServerProcess server(options);
     ApiClient api(server);
     std::vector<std::string> ids;

@@ -241,11 +241,14 @@ TEST_CASE("A reader's frame is held to a reader's bound") {
 // [serial]: the server's memory.
 TEST_CASE("Messages that are not complete take no more memory than there is for them all", "[serial]") {
     constexpr std::size_t k_sockets = 1024;
-    constexpr std::size_t k_budget_mb = 16;
+    constexpr std::size_t k_budget_mb = 32;
     constexpr std::size_t k_message_bytes = 1024UL * 1024;
     ServerOptions options;
+    // All of them are one user's.
     options.arguments = {"--body-memory-mb",
                          std::to_string(k_budget_mb),
+                         "--user-share",
+                         "100",
                          "--max-streams-per-key",
                          "0",
                          "--max-streams-per-conversation",
