@@ -307,7 +307,7 @@ void Driver::pump() {
         log(lines);
     if (protocol_->is_ready() && !std::exchange(confirmed_, true)) {
         state_.confirm();
-        // What is started in a turn may outlive it, and belongs to the sandbox.
+        // A program that is started in a turn may outlive it, and belongs to the sandbox.
         prctl(PR_SET_CHILD_SUBREAPER, 0);
     }
     if (const std::string session = std::exchange(wishes_.session, {}); !session.empty())

@@ -258,7 +258,7 @@ void ProcessAgent::kill_all() {
 }
 
 void ProcessAgent::on_exit(const Ending& ending) {
-    // What left its group has process 1 as its parent since it exited, and cannot be told from others.
+    // Processes that left its group have process 1 as their parent by now, and cannot be told from others.
     signal_group(SIGKILL);
     pid_ = -1;
     services_.loop.cancel(timer_);

@@ -84,7 +84,7 @@ struct StoredConversation {
     /// Turns that have events from first_seq on, and no record or a record that is open.
     std::vector<LoggedTurn> unrecorded_turns;
     std::uint64_t open_bytes = 0;  // the bytes of events behind the last finished turn, from first_seq on
-    /// Of a conversation that runs or has an open turn.
+    /// For a conversation that runs or has an open turn.
     OpenQuestions open_questions;
     std::vector<RestartedProcess> kept_processes;  // in the order of their numbers
 };

@@ -18,8 +18,8 @@ using conversation::TurnRecord;
 
 namespace {
 
-// A question about a host may wait beyond the end of its turn: that turn and so many events before its end are
-// looked at.
+// A question about a host may wait beyond the end of its turn: that turn and so many events before its end
+// are looked at.
 constexpr std::uint64_t k_question_events = 1000;
 
 /// Puts turns one behind the other. The first `older` of them become one with their neighbours, up to

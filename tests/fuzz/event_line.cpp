@@ -88,7 +88,7 @@ void check_event(std::string_view line) {
     require(base::is_utf8(text), "what is accepted is UTF-8");
     require(document.value["ev"] == event->name, "the name is the line's");
     require(guest::event_name(text) == event->name, "the guest reads the same name");
-    // Of this one the core logs what follows from it.
+    // The core logs what follows from this one.
     require(event->name == "permission_cancel" || conversation::agent_event_type(event->name).has_value(),
             "the core knows the name");
     const auto data = fuzz::read_document(event->data);

@@ -252,7 +252,7 @@ TEST_CASE("The key of a route is nowhere where its agent can look") {
         lab.api.message(lab.begin("acp-keyed"), "search " + backwards(k_decoy) + " " + backwards(k_key));
     INFO(turn.output);
     CHECK(turn.output.ends_with(" 0"));
-    // What the recipe sets is found by the same search.
+    // A value that the recipe sets is found by the same search.
     CHECK_FALSE(turn.output.starts_with("0 "));
     CHECK(turn.errors.empty());
 }

@@ -222,7 +222,7 @@ TEST_CASE("The recipes that come with the server are taken, and are installed by
         CHECK(atl::adapter::parse_recipe(spec.argv[1]).has_value());
         CHECK(std::filesystem::exists(entry.path().parent_path() / (name + ".package-lock.json")));
     }
-    CHECK(count == 5);
+    CHECK(count == 6);
 }
 
 }  // namespace agents_file_test

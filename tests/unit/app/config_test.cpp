@@ -255,11 +255,11 @@ TEST_CASE("Configured agents come after the built-in ones") {
                         << dir.path().string() << R"("}]})";
     const auto agents = read_agents(file);
     REQUIRE(agents);
-    REQUIRE(agents->size() == 3);
+    REQUIRE(agents->size() == 4);
     CHECK((*agents)[0].name == "shell");
     CHECK((*agents)[1].name == "echo");
-    CHECK((*agents)[2].argv == std::vector<std::string>{"node", "/agent/x.js"});
-    CHECK((*agents)[2].dir == dir.path());
+    CHECK(agents->back().argv == std::vector<std::string>{"node", "/agent/x.js"});
+    CHECK(agents->back().dir == dir.path());
 }
 
 TEST_CASE("Routes of the agents file are for its agents, and may have the value of a variable") {
@@ -275,15 +275,15 @@ TEST_CASE("Routes of the agents file are for its agents, and may have the value 
     ::unsetenv("ATOLL_TEST_KEY");
     auto agents = write(route);
     REQUIRE(agents);
-    CHECK(agents->at(2).routes.size() == 1);
+    CHECK(agents->back().routes.size() == 1);
     ::setenv("ATOLL_TEST_KEY", "k", 1);
     agents = write(route);
     ::unsetenv("ATOLL_TEST_KEY");
     REQUIRE(agents);
     CHECK(agents->at(0).routes.size() == 1);
-    REQUIRE(agents->at(2).routes.size() == 2);
-    CHECK(agents->at(2).routes[0].headers.at(0).value == "Bearer k");
-    CHECK(agents->at(2).routes[1].name == "all");
+    REQUIRE(agents->back().routes.size() == 2);
+    CHECK(agents->back().routes[0].headers.at(0).value == "Bearer k");
+    CHECK(agents->back().routes[1].name == "all");
     CHECK_FALSE(write(R"({"name":"m","upstream":"a.example"})"));
 }
 

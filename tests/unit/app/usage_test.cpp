@@ -52,13 +52,13 @@ TEST_CASE("Keys that would cross a network in the open are warned of, and nothin
 TEST_CASE(
     "A key that was made is printed in the console's fragment to a terminal alone, one that was chosen "
     "nowhere") {
-    UsageFacts facts{{"[::1]:1"}, "/data", "/data/api-key", "a b", Scheme::https};
+    UsageFacts facts{{"[::1]:1"}, "/data", "/data/api-key", "x y", Scheme::https};
     // A journal keeps what it is told.
     CHECK(has(usage_text(facts), "https://[::1]:1/\n"));
-    CHECK_FALSE(has(usage_text(facts), "a b"));
-    CHECK_FALSE(has(usage_text(facts), "a%20b"));
+    CHECK_FALSE(has(usage_text(facts), "x y"));
+    CHECK_FALSE(has(usage_text(facts), "x%20y"));
     facts.reader = Reader::terminal;
-    CHECK(has(usage_text(facts), "https://[::1]:1/#key=a%20b\n"));
+    CHECK(has(usage_text(facts), "https://[::1]:1/#key=x%20y\n"));
     CHECK(has(usage_text(facts), "  key=$(tr -d '\\r\\n' < /data/api-key)\n"));
     facts.generated_key.clear();
     CHECK_FALSE(has(usage_text(facts), "#key"));

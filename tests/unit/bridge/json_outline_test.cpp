@@ -9,7 +9,7 @@
 namespace atl::test::json_outline_test {
 namespace {
 
-/// Of the text in pieces of so many bytes.
+/// The text is fed in pieces of so many bytes.
 std::string outline_of(std::string_view text, std::size_t piece_bytes) {
     guest::JsonOutline outline;
     for (std::size_t at = 0; at < text.size(); at += piece_bytes)

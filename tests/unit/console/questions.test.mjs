@@ -78,7 +78,7 @@ test('what was asked and decided before the log was opened is never news', () =>
     const resolved = { type: 'permission_resolved', data: { id: 'p' } };
     const text = { type: 'text_delta', data: { delta: 'x' } };
     assert.deepEqual(read(permission('p'), resolved, text), [false, false, false]);
-    // What waits at the end is, even if the end itself changes nothing.
+    // A change that waits at the end is told, even if the end itself changes nothing.
     assert.deepEqual(read(permission('p'), resolved, permission('q'), text), [false, false, false, true]);
     const questions = new Questions(5);
     assert.equal(questions.apply(permission('p')), true);
