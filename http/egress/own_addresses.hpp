@@ -15,9 +15,8 @@ namespace atl::http {
 
 class OwnAddresses {
   public:
-    /// The addresses of the net namespace of the first call, in whose thread each call is made. Nothing where
-    /// they cannot be read, as without a free descriptor: the next call tries again. Valid until the next
-    /// call.
+    /// They are of the net namespace of the first call, in whose thread each call is made. Nothing where they
+    /// cannot be read, as without a free descriptor: the next call tries again. Valid until the next call.
     const std::optional<EgressAddresses>& now();
 
   private:
