@@ -120,7 +120,7 @@ ServerOptions options_of(const TempDir& folder) {
     ServerOptions options;
     options.data_dir = folder.path() / "data";
     std::filesystem::create_directories(options.data_dir);
-    options.arguments = {"--agents-file", (folder.path() / "agents.json").string()};
+    options.arguments = {"--egress-allow", "*", "--agents-file", (folder.path() / "agents.json").string()};
     options.environment = {{"ANTHROPIC_API_KEY", k_key}};
     return options;
 }
