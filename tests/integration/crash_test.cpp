@@ -161,6 +161,7 @@ TEST_CASE("Nothing is lost, doubled or left behind when the server is killed whi
     std::vector<atl::base::UniqueFd> killed;
     ServerOptions options;
     options.data_dir = data.path();
+    options.arguments = {"--user-share", "100"};
     std::uint64_t streamed = 0;
     bool grouped = false;
     for (std::size_t round = 0; round < rounds; ++round) {
