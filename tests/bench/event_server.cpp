@@ -19,11 +19,13 @@ fs::path write_agents_file(const fs::path& dir) {
     const fs::path programs = dir / "agent";
     fs::create_directory(programs);
     fs::copy_file(bin_dir() / k_program, programs / k_program);
-    const nlohmann::json agent{
-        {"name", "events"}, {"argv", {"/agent/" + std::string(k_program)}}, {"dir", programs}};
+    const std::string program = "/agent/" + std::string(k_program);
+    const nlohmann::json events{{"name", "events"}, {"argv", {program}}, {"dir", programs}};
+    const nlohmann::json acp{
+        {"name", "acp"}, {"adapter", "acp"}, {"argv", {program, "acp"}}, {"dir", programs}};
     const fs::path file = dir / "agents.json";
     std::ofstream out(file);
-    out << nlohmann::json{{"agents", {agent}}};
+    out << nlohmann::json{{"agents", {events, acp}}};
     if (!out.flush())
         throw std::runtime_error("cannot write " + file.string());
     return file;
@@ -44,9 +46,9 @@ EventServer::EventServer(const std::vector<std::string>& more) {
     server_.emplace(args);
 }
 
-std::string EventServer::create_conversation() const {
+std::string EventServer::create_conversation(std::string_view agent) const {
     Connection connection(server_->port());
-    return server_->create_conversation(connection, "events");
+    return server_->create_conversation(connection, agent);
 }
 
 WebSocket EventServer::open_socket(const std::string& id, std::uint64_t after) const {

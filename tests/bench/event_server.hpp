@@ -1,5 +1,5 @@
 // A server whose agent `events` writes as many events as it is told to (event_agent.cpp), with bounds of the
-// log that let one turn hold them all.
+// log that let one turn hold them all. Its agent `acp` is the same program and speaks ACP.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class EventServer {
     explicit EventServer(const std::vector<std::string>& more = {});
 
     const Server& server() const { return *server_; }
-    /// A new conversation with the agent; returns its id.
-    std::string create_conversation() const;
+    /// A new conversation with an agent; returns its id.
+    std::string create_conversation(std::string_view agent = "events") const;
     WebSocket open_socket(const std::string& id, std::uint64_t after = 0) const;
     /// One turn of `events` events on a socket that has seen all there is, to its `done`. Throws unless each
     /// of them arrived. Returns its milliseconds.

@@ -110,6 +110,9 @@ Result measure_route(Scope scope);
 /// A neighbour's messages (p99) while a sandbox downloads as fast as it can. Floor: the same without the
 /// download.
 Result measure_egress_neighbour();
+/// Milliseconds from a prompt to the first text of an agent that speaks ACP and runs already. Floor: the same
+/// agent in bwrap, by hand.
+Result measure_agent_overhead(Scope scope);
 /// How many of `sandboxes` conversations answer at the same time.
 Result measure_concurrent(std::size_t sandboxes);
 
