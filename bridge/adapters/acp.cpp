@@ -150,10 +150,11 @@ void AcpProtocol::on_result(Step step, const Json& result) {
             session_ = settings_.session;
             memory_of_session_ = Memory::kept;
             // An agent may go on to tell the past behind this answer: what it is asked next, it answers after
-            // that; the request for a mode is one.
-            return step == Step::load && settings_.mode.empty()
-                       ? request(Step::settle, "_atoll/settle", Json::object())
-                       : choose_mode();
+            // that; the request for a mode is one. A simple agent has no answer to a method it does not know.
+            if (step == Step::resume || !settings_.mode.empty())
+                return choose_mode();
+            wishes_.settles = true;
+            return request(Step::settle, "_atoll/settle", Json::object());
         case Step::settle:
             return choose_mode();
         case Step::create:
@@ -176,6 +177,13 @@ void AcpProtocol::on_result(Step step, const Json& result) {
         case Step::none:
             return;
     }
+}
+
+void AcpProtocol::settled() {
+    if (step_ != Step::settle)
+        return;
+    step_ = Step::none;
+    choose_mode();
 }
 
 void AcpProtocol::on_initialized(const Json& result) {

@@ -16,6 +16,7 @@ class AcpProtocol final : public AgentProtocol {
     using AgentProtocol::AgentProtocol;
 
     void start() override;
+    void settled() override;
 
   private:
     enum class Step : std::uint8_t { initialize, resume, load, settle, create, set_mode, prompt, none };

@@ -21,6 +21,7 @@ struct Wishes {
     std::string log;       // complete lines, for people
     std::string session;   // not empty: the agent's session, to be found again by its next start
     std::string failure;   // not empty: it cannot go on, and why
+    bool settles = false;  // settled() is wanted in a while
 };
 
 /// The beginning of a protocol.
@@ -40,6 +41,8 @@ class AgentProtocol {
 
     /// The agent runs. It is ready once `ready` is written.
     virtual void start() = 0;
+    /// The while is over that `Wishes::settles` asked for.
+    virtual void settled() {}
     /// A line of its stdout, without the newline.
     void agent_line(std::string_view line);
     /// A line beyond the bound is dropped; `head` is its beginning.

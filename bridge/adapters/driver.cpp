@@ -31,6 +31,7 @@ namespace {
 constexpr std::size_t k_read_bytes = 32UL * 1024;
 // The grace that the guest gives an agent that closed its output.
 constexpr guest::Millis k_end_of_output_grace{1000};
+constexpr guest::Millis k_settle_grace{1000};
 // An agent's end is told with so much of what it said last.
 constexpr std::size_t k_last_words_bytes = 1024;
 
@@ -318,7 +319,14 @@ void Driver::pump() {
     if (!to_host.empty() && !write_all(STDOUT_FILENO, to_host))
         return end(0);
     if (!wishes_.failure.empty())
-        fail(wishes_.failure);
+        return fail(wishes_.failure);
+    if (std::exchange(wishes_.settles, false))
+        loop_.arm(k_settle_grace, [this, pid = pid_] {
+            if (pid_ != pid)
+                return;
+            protocol_->settled();
+            pump();
+        });
 }
 
 /// The agent is asked to end by the end of its input. The guest sees to it that it does.

@@ -10,6 +10,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -27,6 +28,8 @@ STEP_SECONDS = 300
 UNASKED = {"codex"}
 # Its session is not found again where it was killed in a turn: the adapter tells it the turns so far.
 FORGETFUL = {"gemini"}
+# The file of its session is named by the minute in which it began: a resume in that minute writes a new session over it.
+NAMED_BY_MINUTE = {"gemini"}
 
 
 def recipes(models):
@@ -194,7 +197,10 @@ class Agent(unittest.TestCase):
 
     def test_its_memory_survives_a_pause_and_the_death_of_the_server(self):
         conversation = self.conversation()
+        began = time.time() // 60
         self.say(conversation, "model: note apple")
+        while NAME in NAMED_BY_MINUTE and time.time() // 60 == began:
+            time.sleep(0.5)
         conversation.pause()
         self.assert_remembers(conversation, ["apple"])
         self.say(conversation, "model: note pear")

@@ -33,7 +33,8 @@ for line in sys.stdin:
     m = json.loads(line); kind, i = m.get("method"), m.get("id")
     if kind == "initialize":
         if how == "hangs": complain("waiting for a licence"); continue
-        send(id=i, result={"protocolVersion": 0 if how in ("old", "bears") else 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}})
+        send(id=i, result={"protocolVersion": 0 if how in ("old", "bears") else 1, "agentCapabilities": {"loadSession": True} if how == "deaf" else {"sessionCapabilities": {"resume": {}}}})
+    elif kind == "session/load": send(id=i, result={})
     elif kind == "session/resume" and how == "stalls": complain("resuming")
     elif kind == "session/resume": complain("no such session"); sys.exit(1)
     elif kind == "session/new": send(id=i, result={"sessionId": "s1"})
@@ -238,6 +239,15 @@ TEST_CASE("an old session over which an agent hangs is not tried again") {
     Client control = next.send(lab.start());
     REQUIRE(control.line() == k_started);
     CHECK(next.run("go").names() == "turn_complete done");
+}
+
+TEST_CASE("an agent that loads its session and answers no unknown request becomes ready all the same") {
+    const AgentLab lab("deaf");
+    std::filesystem::create_directories(lab.session().parent_path());
+    std::ofstream(lab.session()) << "s0";
+    Client control = lab.begin();
+    REQUIRE(control.line() == k_started);
+    CHECK(lab.process.run("go").names() == "turn_complete done");
 }
 
 TEST_CASE("an agent that ends over its old session is started again with a new one") {
