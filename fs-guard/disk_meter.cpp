@@ -19,6 +19,14 @@ base::Millis elapsed(base::SteadyTime earlier, base::SteadyTime later) {
     return std::chrono::duration_cast<base::Millis>(later - earlier);
 }
 
+/// The file system loses less than a workspace grows where others remove files at the same time. So the
+/// estimate alone lets nothing in that fills much of the room.
+std::uint64_t room_to_be_sure(std::uint64_t bytes) {
+    constexpr std::uint64_t k_times = 16;
+    constexpr auto k_most = std::numeric_limits<std::uint64_t>::max();
+    return bytes > k_most / k_times ? k_most : bytes * k_times;
+}
+
 }  // namespace
 
 DiskMeter::DiskMeter(MeterPorts ports, MeterSettings settings)
@@ -94,7 +102,7 @@ std::optional<TreeSize> DiskMeter::size(const std::string& id) const {
     return found == watched_.end() ? std::nullopt : found->second.size;
 }
 
-void DiskMeter::check_room(const std::string& id, std::uint64_t bytes, Room done) {
+void DiskMeter::check_room(const std::string& id, std::optional<std::uint64_t> bytes, Room done) {
     const auto found = watched_.find(id);
     if (found == watched_.end())
         return ports_.timers.defer([done = std::move(done)] { done(std::nullopt); });
@@ -102,9 +110,9 @@ void DiskMeter::check_room(const std::string& id, std::uint64_t bytes, Room done
     Watched& watched = found->second;
     // A walk that goes on has begun to count the loss anew.
     const bool is_counted = watched.size && watched.size->is_complete && !(walking_ && walked_id_ == id);
-    if (is_counted && fits(watched, lost_ - watched.lost_before, bytes))
+    if (bytes && is_counted && fits(watched, lost_ - watched.lost_before, room_to_be_sure(*bytes)))
         return ports_.timers.defer([done = std::move(done)] { done(std::nullopt); });
-    watched.asked.push_back({bytes, std::move(done)});
+    watched.asked.push_back({bytes.value_or(0), std::move(done)});
 }
 
 /// True if so many bytes fit beside what the last walk found and what it has grown since then.

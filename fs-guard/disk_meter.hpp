@@ -121,12 +121,13 @@ class DiskMeter {
     /// the fourth on, each time twice as long, until a walk finds it within its limit. 0: it may start.
     base::Millis may_start_in(const std::string& id, std::uint64_t limit_bytes) const;
     void unwatch(const std::string& id);
-    /// Tells `done` if so many more bytes fit into a workspace now; 0: if it is within its limit. `done` is
-    /// called once, from the loop, without a verdict if they fit: soon where even all that the file system
-    /// lost since the last walk leaves room, else after a walk that begins later than this call. What cannot
-    /// be told fits: the workspace is not watched (any more), or no walk finds its size.
+    /// Tells `done` if so many more bytes fit into a workspace now; none: if it is within its limit. `done`
+    /// is called once, from the loop, without a verdict if they fit: soon where they are few and even all
+    /// that the file system lost since the last walk leaves room, else after a walk that begins later than
+    /// this call. What cannot be told fits: the workspace is not watched (any more), or no walk finds its
+    /// size.
     using Room = std::function<void(const std::optional<Verdict>& excess)>;
-    void check_room(const std::string& id, std::uint64_t bytes, Room done);
+    void check_room(const std::string& id, std::optional<std::uint64_t> bytes, Room done);
     /// The workspace is gone: its last size no longer counts.
     void forget(const std::string& id) {
         found_.erase(id);

@@ -530,17 +530,17 @@ std::optional<sandbox::DiskUsage> Workspaces::usage(const std::string& sandbox_i
     return sandbox::DiskUsage{size->bytes, size->inodes};
 }
 
-void Workspaces::check_room(const std::string& sandbox_id, std::uint64_t bytes,
+void Workspaces::check_room(const std::string& sandbox_id, std::optional<std::uint64_t> bytes,
                             std::function<void(base::Result<void>)> done) {
     meter_.check_room(
         sandbox_id, bytes, [bytes, done = std::move(done)](const std::optional<DiskMeter::Verdict>& excess) {
             if (!excess)
                 return done({});
             done(base::Error(base::Errc::disk_full,
-                             bytes == 0
+                             bytes.value_or(0) == 0
                                  ? reason_of(*excess)
                                  : "its workspace holds " + megabytes(excess->used_bytes) + ", and " +
-                                       std::to_string(bytes) + " bytes more are over the disk limit of " +
+                                       std::to_string(*bytes) + " bytes more are over the disk limit of " +
                                        megabytes(excess->limit_bytes) +
                                        "; the files are kept: delete some, or raise the limit"));
         });

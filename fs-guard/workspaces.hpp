@@ -50,7 +50,7 @@ class Workspaces final : public sandbox::DiskGuard {
     void unwatch(const std::string& sandbox_id) override;
     base::Result<void> may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const override;
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
-    void check_room(const std::string& sandbox_id, std::uint64_t bytes,
+    void check_room(const std::string& sandbox_id, std::optional<std::uint64_t> bytes,
                     std::function<void(base::Result<void>)> done) override;
     base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
                               std::function<void(base::Result<void>)> done) override;

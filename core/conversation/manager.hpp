@@ -137,10 +137,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     base::Error end_of(const Lease& lease) const {
         return end_of_generation(context_.sandboxes, lease.sandbox_id());
     }
-    /// Succeeds if so many more bytes fit into the workspace of a living generation now; with 0, if it is
+    /// Succeeds if so many more bytes fit into the workspace of a living generation now; with none, if it is
     /// within its limit. Calls `reply` once, from the loop, after a measurement where that is in doubt.
     /// Errors: disk_full.
-    void check_room(const std::string& sandbox_id, std::uint64_t bytes, Reply<void> reply) {
+    void check_room(const std::string& sandbox_id, std::optional<std::uint64_t> bytes, Reply<void> reply) {
         context_.sandboxes.check_room(sandbox_id, bytes, std::move(reply));
     }
 

@@ -247,7 +247,8 @@ class Manager {
     /// As last measured; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
     /// Calls DiskGuard::check_room().
-    void check_room(const std::string& id, std::uint64_t bytes, std::function<void(base::Result<void>)> done);
+    void check_room(const std::string& id, std::optional<std::uint64_t> bytes,
+                    std::function<void(base::Result<void>)> done);
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     /// A connection to a port inside a sandbox that is ready and not frozen. Errors: those of

@@ -230,7 +230,8 @@ std::optional<DiskUsage> Manager::disk_usage(const std::string& id) const {
     return ports_.disk.usage(id);
 }
 
-void Manager::check_room(const std::string& id, std::uint64_t bytes, std::function<void(Result<void>)> done) {
+void Manager::check_room(const std::string& id, std::optional<std::uint64_t> bytes,
+                         std::function<void(Result<void>)> done) {
     ports_.disk.check_room(id, bytes, std::move(done));
 }
 

@@ -188,11 +188,11 @@ class DiskGuard {
     virtual void unwatch(const std::string& sandbox_id) = 0;
     /// None before the first measurement of a living generation, unless the kernel counts.
     virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
-    /// Tells `done` if so many more bytes fit into the workspace now; 0: if it is within its limit. `done` is
-    /// called once, from the loop: soon where they surely fit, else after a measurement that begins later
+    /// Tells `done` if so many more bytes fit into the workspace now; none: if it is within its limit. `done`
+    /// is called once, from the loop: soon where they surely fit, else after a measurement that begins later
     /// than this call. What cannot be told fits, also of a workspace that is not watched any more. Errors:
     /// disk_full.
-    virtual void check_room(const std::string& sandbox_id, std::uint64_t bytes,
+    virtual void check_room(const std::string& sandbox_id, std::optional<std::uint64_t> bytes,
                             std::function<void(base::Result<void>)> done) = 0;
     /// The workspace is out of reach when this returns. `done` is called later, when its last byte is freed;
     /// users take turns with that. Errors: storage_failed: it is where it was, and `done` is not called.

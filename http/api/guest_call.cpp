@@ -218,7 +218,7 @@ void GuestCall::fail(const Error& error) {
 namespace {
 
 Task<Result<void>> async_check_room(Api& api, RequestContext& context, const std::string& sandbox_id,
-                                    std::uint64_t bytes) {
+                                    std::optional<std::uint64_t> bytes) {
     auto start = [&](conversation::Reply<void> reply) {
         api.conversations.check_room(sandbox_id, bytes, std::move(reply));
     };
@@ -256,7 +256,7 @@ Task<Result<std::string>> async_upload(Api& api, RequestContext& context, const 
 
 Task<Result<void>> async_end_upload(Api& api, RequestContext& context, const std::string& sandbox_id,
                                     GuestCall& call) {
-    const auto room = co_await async_check_room(api, context, sandbox_id, 0);
+    const auto room = co_await async_check_room(api, context, sandbox_id, std::nullopt);
     if (room.has_error())
         co_return room.error();
     call.end_input();

@@ -297,11 +297,10 @@ struct FakeWorld : sandbox::Launcher,
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
         return watched.contains(sandbox_id) ? disk_used : std::nullopt;
     }
-    void check_room(const std::string&, std::uint64_t bytes,
+    void check_room(const std::string&, std::optional<std::uint64_t> bytes,
                     std::function<void(base::Result<void>)> done) override {
-        later([done = std::move(done), room = disk_room ? disk_room(bytes) : base::Result<void>()] {
-            done(room);
-        });
+        later([done = std::move(done),
+               room = disk_room ? disk_room(bytes.value_or(0)) : base::Result<void>()] { done(room); });
     }
     // Channels
     std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,

@@ -49,7 +49,8 @@ class MeteredDisk {
     }
     double megabytes(const std::string& id) { return writers[id].bytes / (1024.0 * 1024); }
     /// The meter's answer for so many more bytes.
-    std::optional<fs_guard::DiskMeter::Verdict> excess_of(const std::string& id, std::uint64_t bytes) {
+    std::optional<fs_guard::DiskMeter::Verdict> excess_of(const std::string& id,
+                                                          std::optional<std::uint64_t> bytes) {
         std::optional<std::optional<fs_guard::DiskMeter::Verdict>> answer;
         meter.check_room(id, bytes, [&answer](const auto& excess) { answer.emplace(excess); });
         while (!answer && (timers.run_deferred() || timers.fire_next())) {
