@@ -323,9 +323,11 @@ test('hostile output stays text', async () => {
 
 test('a long output keeps the page bounded and its end in view', async () => {
     const page = await open();
+    // A look takes as long as the text is long: one a frame leaves the page no time of its own.
+    const rarely = { timeout: 120_000, polling: 1000 };
     await createConversation(page);
     await send(page, 'seq 1 900000; echo the end');
-    await page.waitForFunction(() => document.getElementById('turns').textContent.endsWith('the end\n') || document.querySelector('.turn[data-over="1"]'), null, { timeout: 120_000 });
+    await page.waitForFunction(() => document.getElementById('turns').textContent.endsWith('the end\n') || document.querySelector('.turn[data-over="1"]'), null, rarely);
     await turnsDone(page, 1);
     const { size, nodes } = await page.evaluate(() => ({
         size: document.getElementById('turns').textContent.length,
@@ -341,7 +343,7 @@ test('a long output keeps the page bounded and its end in view', async () => {
         const last = [...document.querySelectorAll('.turn')].at(-1);
         return last.dataset.over === '1' && last.textContent.includes('\nthe end\n') && last.querySelector('.a-f2') !== null;
     };
-    await page.waitForFunction(over, null, { timeout: 120_000 });
+    await page.waitForFunction(over, null, rarely);
     assert.ok((await page.evaluate(() => document.querySelectorAll('#turns *').length)) < 60_000);
 });
 
