@@ -311,6 +311,89 @@ TEST_CASE("the result of an ACP tool is its texts, or all that it has where that
     CHECK(result(Json::array()) == "");
 }
 
+TEST_CASE("an ACP tool whose end tells nothing more has the result that its updates told last") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.events();
+    const auto tool = [&lab](Json members) {
+        members["toolCallId"] = "c1";
+        members["sessionUpdate"] = "tool_call_update";
+        lab.agent(update(std::move(members)));
+    };
+    const auto block = [](const std::string& text) {
+        return Json{{"type", "content"}, {"content", {{"type", "text"}, {"text", text}}}};
+    };
+    const Json diff = {{"type", "diff"}, {"path", "a"}, {"oldText", "x"}, {"newText", "y"}};
+    const auto result = [&lab] { return lab.events().back()["data"]; };
+    SECTION("texts that grow") {
+        tool({{"status", "in_progress"}, {"content", Json::array({block("on")})}});
+        CHECK_FALSE(lab.events().at(0)["data"].contains("details"));
+        tool({{"content", Json::array({block("one"), block("two")})}});
+        tool({{"status", "completed"}, {"content", Json::array()}});
+        CHECK(result() == Json{{"toolUseId", "c1"}, {"content", "one\ntwo"}, {"isError", false}});
+    }
+    SECTION("an output") {
+        tool({{"status", "in_progress"}, {"rawInput", {{"command", "ls"}}}});
+        tool({{"rawOutput", {{"exit", 1}}}});
+        tool({{"status", "failed"}});
+        CHECK(result() == Json{{"toolUseId", "c1"}, {"content", {{"exit", 1}}}, {"isError", true}});
+    }
+    SECTION("a diff that came with the input") {
+        tool({{"status", "pending"}, {"rawInput", {{"path", "a"}}}, {"content", Json::array({diff})}});
+        CHECK(lab.events().at(0)["data"]["details"] == Json::array({diff}));
+        const bool has_output = GENERATE(true, false);
+        tool(has_output ? Json{{"status", "completed"}, {"rawOutput", "written"}}
+                        : Json{{"status", "completed"}});
+        CHECK(result() ==
+              Json{{"toolUseId", "c1"}, {"content", has_output ? "written" : ""}, {"isError", false}});
+    }
+    SECTION("a diff that came while it ran") {
+        tool({{"status", "in_progress"}, {"rawInput", {{"path", "a"}}}});
+        lab.events();
+        tool({{"content", Json::array({diff})}});
+        tool({{"status", "completed"}, {"rawOutput", "written"}});
+        CHECK(result() == Json{{"toolUseId", "c1"},
+                               {"content", "written"},
+                               {"details", Json::array({diff})},
+                               {"isError", false}});
+    }
+    SECTION("all of it in its first update") {
+        tool({{"status", "completed"}, {"content", Json::array({diff})}});
+        const auto events = lab.events();
+        REQUIRE(events.size() == 2);
+        CHECK_FALSE(events[0]["data"].contains("details"));
+        CHECK(events[1]["data"]["content"] == Json::array({diff}));
+    }
+    tool({{"status", "completed"}});
+    CHECK(lab.event_names().empty());
+}
+
+TEST_CASE("what the updates of ACP tools tell is kept within a bound") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "work");
+    const std::string output(1000UL * 1000, 'x');
+    const auto tool = [&lab](int index, Json members) {
+        members["toolCallId"] = "c" + std::to_string(index);
+        members["sessionUpdate"] = "tool_call_update";
+        lab.agent(update(std::move(members)));
+    };
+    for (int index = 0; index < 6; ++index)
+        tool(index, {{"status", "in_progress"}, {"rawOutput", output}});
+    lab.events();
+    std::size_t kept = 0;
+    for (int index = 0; index < 6; ++index) {
+        tool(index, {{"status", "completed"}});
+        kept += lab.events().at(0)["data"]["content"] == output ? 1 : 0;
+    }
+    CHECK(kept == 4);
+    // Their room is free again.
+    tool(6, {{"status", "in_progress"}, {"rawOutput", output}});
+    tool(6, {{"status", "completed"}});
+    CHECK(lab.events().at(1)["data"]["content"] == output);
+}
+
 TEST_CASE("an interrupt cancels an ACP turn and what it asks, and the next turn works") {
     Lab lab({"", "", "/workspace"});
     begin(lab);
