@@ -14,7 +14,7 @@ constexpr int k_method_not_found = -32601;
 constexpr int k_request_cancelled = -32800;
 constexpr int k_authentication_required = -32000;
 constexpr std::size_t k_max_acp_session_bytes = 1024;
-// What updates told of the open tools is kept up to so many bytes; one line fits several times.
+// The outputs that updates told of the open tools are kept up to so many bytes: several of the longest lines.
 constexpr std::size_t k_max_kept_bytes = 4 * base::k_max_event_line_bytes;
 
 std::int64_t number_of(const Json& object, const char* name) {
@@ -112,7 +112,7 @@ void AcpProtocol::on_object(const Json& object, std::string_view) {
             refuse(*id, k_request_cancelled, "withdrawn");
     } else if (method == "session/update") {
         if (const Json* const update = object_of(*params, "update"))
-            on_update(*update);
+            on_update(*update, text_of(*params, "sessionId"));
     }
 }
 
@@ -138,12 +138,18 @@ void AcpProtocol::on_failed_step(Step step, const Json& error) {
     const std::string why = describe_error(error);
     switch (step) {
         case Step::resume:
+            if (can_load_)
+                return take_up(Step::load);
+            [[fallthrough]];
         case Step::load:
             log("the agent does not resume its session, a new one begins: " + why);
             return create_session();
         case Step::settle:
             return choose_mode();
         case Step::prompt:
+            // A missing key is not the fault of the session.
+            if (number_of(error, "code") != k_authentication_required && leaves_turn(why))
+                return;
             end_turn();
             return events_.fail("agent_error", why);
         case Step::initialize:
@@ -218,12 +224,17 @@ void AcpProtocol::on_initialized(const Json& result) {
     const Json* const capabilities = object_of(result, "agentCapabilities");
     const Json* const of_sessions =
         capabilities != nullptr ? object_of(*capabilities, "sessionCapabilities") : nullptr;
-    const bool can_resume = of_sessions != nullptr && object_of(*of_sessions, "resume") != nullptr;
-    const bool can_load = capabilities != nullptr && flag_of(*capabilities, "loadSession");
-    if (settings_.session.empty() || (!can_resume && !can_load))
+    const Json* const resume = of_sessions != nullptr ? member(*of_sessions, "resume") : nullptr;
+    const bool can_resume = resume != nullptr && (resume->is_object() || *resume == true);
+    can_load_ = capabilities != nullptr && flag_of(*capabilities, "loadSession");
+    if (settings_.session.empty() || (!can_resume && !can_load_))
         return create_session();
-    // The updates of a load come outside of a turn and are dropped.
-    request(can_resume ? Step::resume : Step::load, can_resume ? "session/resume" : "session/load",
+    take_up(can_resume ? Step::resume : Step::load);
+}
+
+/// The updates of a load come outside of a turn and are dropped.
+void AcpProtocol::take_up(Step step) {
+    request(step, step == Step::resume ? "session/resume" : "session/load",
             {{"sessionId", settings_.session}, {"cwd", settings_.directory}, {"mcpServers", Json::array()}});
 }
 
@@ -291,13 +302,20 @@ void AcpProtocol::answer(const Json& request, const std::string* option_id) {
     send({{"jsonrpc", "2.0"}, {"id", request}, {"result", {{"outcome", outcome}}}});
 }
 
-void AcpProtocol::on_update(const Json& update) {
+void AcpProtocol::on_update(const Json& update, std::string_view session) {
     if (!events_.is_open())
         return;
     const std::string_view kind = text_of(update, "sessionUpdate");
+    const bool is_tool = kind == "tool_call" || kind == "tool_call_update";
+    if (!session.empty() && session != session_ && !is_tool) {
+        // An agent's helper may have a session of its own. Its words are not those of the turn.
+        Json more = update;
+        more["sessionId"] = session;
+        return events_.message(to_text(more));
+    }
     if (kind == "agent_message_chunk" || kind == "agent_thought_chunk")
         return on_chunk(update, kind);
-    if (kind == "tool_call" || kind == "tool_call_update")
+    if (is_tool)
         return on_tool(update);
     if (kind == "plan") {
         const Json* const entries = array_of(update, "entries");
@@ -325,7 +343,7 @@ void AcpProtocol::on_tool(const Json& update) {
     const std::string_view status = text_of(update, "status");
     auto found = tools_.find(id);
     if (found == tools_.end()) {
-        // One that was told and is not here has ended.
+        // A tool that was told and is not here has ended.
         if (events_.has_tool(id) || tools_.size() == k_max_open_tools)
             return;
         found = tools_.emplace(id, Tool()).first;

@@ -42,6 +42,7 @@ class AcpProtocol final : public AgentProtocol {
     void on_failed_step(Step step, const Json& error);
     void on_result(Step step, const Json& result);
     void on_initialized(const Json& result);
+    void take_up(Step step);
     void create_session();
     void choose_mode();
     void end_turn();
@@ -49,7 +50,7 @@ class AcpProtocol final : public AgentProtocol {
     void on_request(const Json& object, std::string_view method);
     void refuse(const Json& request, int code, const char* why);
     void on_permission(const Json& object);
-    void on_update(const Json& update);
+    void on_update(const Json& update, std::string_view session);
     void on_chunk(const Json& update, std::string_view kind);
     void on_tool(const Json& update);
     void keep(std::string& kept, const Json* told);
@@ -59,6 +60,7 @@ class AcpProtocol final : public AgentProtocol {
     Step step_ = Step::none;  // asked and not answered
     std::uint64_t step_id_ = 0;
     std::string session_;
+    bool can_load_ = false;
     Memory memory_of_session_ = Memory::none;
     std::map<std::string, Tool> tools_;
     std::size_t kept_bytes_ = 0;  // of all tools

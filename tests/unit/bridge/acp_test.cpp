@@ -124,6 +124,159 @@ TEST_CASE("an ACP agent takes up its session by what it can, and begins another 
     }
 }
 
+TEST_CASE("an ACP agent that resumes no session may load it") {
+    Lab lab({"", "old", "/workspace"});
+    lab.agent(reply(
+        1, {{"protocolVersion", 1},
+            {"agentCapabilities", {{"loadSession", true}, {"sessionCapabilities", {{"resume", true}}}}}}));
+    CHECK(lab.to_agent().back()["method"] == "session/resume");
+    lab.agent(refusal(2, -32601, "unknown"));
+    const auto asked = lab.to_agent();
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0]["method"] == "session/load");
+    CHECK(asked[0]["params"]["sessionId"] == "old");
+    const bool loads = GENERATE(true, false);
+    lab.agent(loads ? reply(3, Json::object()) : refusal(3, -32602, "no such session"));
+    CHECK(lab.to_agent().at(0)["method"] == (loads ? "_atoll/settle" : "session/new"));
+}
+
+TEST_CASE("a session that an ACP agent lacks at its first prompt leaves the turn to the next start") {
+    Lab lab({"", "old", "/workspace"});
+    lab.agent(reply(1, {{"protocolVersion", 1}, {"agentCapabilities", k_resumes}}));
+    lab.agent(reply(2, Json::object()));
+    lab.host({{"cmd", "resume"}, {"turns", Json::array({{{"content", "a"}, {"text", "b"}}})}});
+    lab.query("t2", "go on");
+    CHECK(lab.to_agent().back()["params"]["prompt"][0]["text"] == "go on");
+    lab.events();
+    const Json refused = refusal(3, -32603, "Session not found");
+    SECTION("it has said nothing") {
+        lab.agent(refused);
+        CHECK(lab.events().empty());
+        CHECK(lab.wishes().renews);
+        CHECK(lab.wishes().log.find("Session not found") != std::string::npos);
+        CHECK(lab.protocol().leaves_turn("it has ended"));
+        SECTION("and does the turn in another one") {
+            Lab next({"", "", "/workspace", lab.protocol().left()});
+            begin(next);
+            CHECK(next.events().empty());
+            const std::string prompt = next.to_agent().back()["params"]["prompt"][0]["text"];
+            CHECK(prompt.find("User: a\nYou: b\n") != std::string::npos);
+            CHECK(prompt.ends_with("\n\ngo on"));
+            // Once.
+            next.agent(refused);
+            CHECK_FALSE(next.wishes().renews);
+            CHECK(next.event_names() == "error done");
+            // Perhaps it did not see the past.
+            next.query("t3", "more");
+            CHECK(next.to_agent().back()["params"]["prompt"][0]["text"].get<std::string>().starts_with(
+                "The conversation so far"));
+        }
+        SECTION("and is interrupted before that") {
+            const bool is_old = GENERATE(true, false);
+            if (is_old) {
+                lab.host({{"cmd", "interrupt"}, {"turn", "t2"}});
+                CHECK(lab.event_names() == "turn_complete done");
+            }
+            Lab next({"", "", "/workspace", lab.protocol().left()});
+            if (!is_old) {
+                next.host({{"cmd", "interrupt"}, {"turn", "t2"}});
+                const auto events = next.events();
+                REQUIRE(events.size() == 2);
+                CHECK(events[0]["data"]["result"] == "interrupted");
+            }
+            begin(next);
+            CHECK(next.events().empty());
+            CHECK(next.to_agent().back()["method"] == "session/new");
+            next.query("t3", "more");
+            CHECK(next.to_agent().back()["params"]["prompt"][0]["text"].get<std::string>().starts_with(
+                "The conversation so far"));
+        }
+        SECTION("and does not start again") {
+            Lab next({"", "", "/workspace", lab.protocol().left()});
+            next.protocol().agent_ended("it has ended");
+            CHECK(next.event_names() == "error");
+        }
+        return;
+    }
+    SECTION("it has said something") {
+        lab.agent(chunk("agent_message_chunk", "one"));
+        lab.agent(refused);
+        CHECK(lab.event_names() == "text_delta error done");
+    }
+    SECTION("it only lacks a key") {
+        lab.agent(refusal(3, -32000, "log in"));
+        CHECK(lab.event_names() == "error done");
+    }
+    SECTION("it has answered before") {
+        lab.agent(reply(3, {{"stopReason", "end_turn"}}));
+        lab.query("t3", "more");
+        lab.events();
+        lab.agent(refusal(4, -32603, "Session not found"));
+        CHECK(lab.event_names() == "error done");
+    }
+    SECTION("it was interrupted") {
+        lab.host({{"cmd", "interrupt"}, {"turn", "t2"}});
+        lab.agent(refused);
+        CHECK(lab.event_names() == "turn_complete done");
+    }
+    CHECK_FALSE(lab.wishes().renews);
+}
+
+TEST_CASE("the words of another session of an ACP agent are messages, and its tools are told") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "go");
+    lab.events();
+    for (const char* kind : {"agent_message_chunk", "agent_thought_chunk"}) {
+        Json foreign = chunk(kind, "of a helper");
+        foreign["params"]["sessionId"] = "s2";
+        lab.agent(foreign);
+        const auto events = lab.events();
+        REQUIRE(events.size() == 1);
+        CHECK(events[0]["ev"] == "message");
+        CHECK(events[0]["data"]["sessionId"] == "s2");
+        CHECK(events[0]["data"]["content"]["text"] == "of a helper");
+    }
+    Json foreign = update({{"sessionUpdate", "tool_call"}, {"toolCallId", "c1"}, {"status", "in_progress"}});
+    foreign["params"]["sessionId"] = "s2";
+    lab.agent(foreign);
+    CHECK(lab.event_names() == "tool_use");
+    Json nameless = chunk("agent_message_chunk", "one");
+    nameless["params"].erase("sessionId");
+    lab.agent(nameless);
+    CHECK(lab.event_names() == "text_delta");
+}
+
+TEST_CASE("an ACP permission has options of kinds of the agent's own, as far as these say what they are") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "write");
+    lab.to_agent();
+    lab.events();
+    Json asked = permission(7, {{"toolCallId", "c1"}});
+    SECTION("they do") {
+        asked["params"]["options"] =
+            Json::array({{{"optionId", "s"}, {"name", "S"}, {"kind", "allow_session"}},
+                         {{"optionId", "d"}, {"name", "D"}, {"kind", "deny"}},
+                         {{"optionId", "e"}, {"name", "E"}, {"kind", "edit"}}});
+        lab.agent(asked);
+        const Json options = lab.events().back()["data"]["options"];
+        REQUIRE(options.size() == 2);
+        CHECK(options[0]["kind"] == "allow_always");
+        CHECK(options[1]["kind"] == "reject_once");
+        CHECK(lab.to_agent().empty());
+    }
+    SECTION("none does") {
+        asked["params"]["options"] = Json::array({{{"optionId", "e"}, {"name", "E"}, {"kind", "edit"}}});
+        lab.agent(asked);
+        CHECK(lab.are_taken());
+        CHECK(lab.event_names() == "tool_use permission_request permission_cancel");
+        CHECK(lab.to_agent() == std::vector<Json>{reply(7, {{"outcome", {{"outcome", "cancelled"}}}})});
+        lab.agent(reply(3, {{"stopReason", "end_turn"}}));
+        CHECK(lab.event_names() == "tool_result turn_complete done");
+    }
+}
+
 TEST_CASE("an ACP agent that cannot begin says why") {
     Lab lab({"yolo", "", "/workspace"});
     SECTION("another version") {
