@@ -7,11 +7,11 @@
 
 namespace atl::test::acp_test {
 
-using acp_lab::Json;
-using acp_lab::Lab;
 using acp_lab::begin;
 using acp_lab::chunk;
+using acp_lab::Json;
 using acp_lab::k_resumes;
+using acp_lab::Lab;
 using acp_lab::permission;
 using acp_lab::refusal;
 using acp_lab::reply;

@@ -7,10 +7,10 @@
 
 namespace atl::test::acp_tools_test {
 
-using acp_lab::Json;
-using acp_lab::Lab;
 using acp_lab::begin;
 using acp_lab::chunk;
+using acp_lab::Json;
+using acp_lab::Lab;
 using acp_lab::permission;
 using acp_lab::reply;
 using acp_lab::update;
