@@ -1,7 +1,9 @@
 #include "bridge/adapters/acp.hpp"
 
+#include <set>
 #include <utility>
 
+#include "core/plain/guest_limits.hpp"
 #include "core/plain/operation_limits.hpp"
 
 namespace atl::adapter {
@@ -12,6 +14,8 @@ constexpr int k_method_not_found = -32601;
 constexpr int k_request_cancelled = -32800;
 constexpr int k_authentication_required = -32000;
 constexpr std::size_t k_max_acp_session_bytes = 1024;
+// The outputs that updates told of the open tools are kept up to so many bytes: several of the longest lines.
+constexpr std::size_t k_max_kept_bytes = 4 * base::k_max_event_line_bytes;
 
 std::int64_t number_of(const Json& object, const char* name) {
     const Json* const found = member(object, name);
@@ -19,19 +23,36 @@ std::int64_t number_of(const Json& object, const char* name) {
 }
 
 bool has_content(const Json& value) {
-    return !value.is_null() && !(value.is_structured() && value.empty());
+    return !value.is_null() && value != "" && !(value.is_structured() && value.empty());
 }
 
-/// The texts of the contents of a tool's update, joined; null where one of them is no text.
+/// The block of text that is a content of a tool; null where the content is something else, as a diff is.
+const Json* text_block_of(const Json& content) {
+    const Json* const block = text_of(content, "type") == "content" ? object_of(content, "content") : nullptr;
+    return block != nullptr && text_of(*block, "type") == "text" ? block : nullptr;
+}
+
+/// The texts of the contents of a tool, joined; null where one of them is no text.
 Json content_texts_of(const Json& contents) {
     std::string text;
-    for (const Json& item : contents) {
-        const Json* const content = object_of(item, "content");
-        if (text_of(item, "type") != "content" || content == nullptr || text_of(*content, "type") != "text")
+    for (const Json& content : contents) {
+        const Json* const block = text_block_of(content);
+        if (block == nullptr)
             return nullptr;
-        text.append(text.empty() ? "" : "\n").append(text_of(*content, "text"));
+        text.append(text.empty() ? "" : "\n").append(text_of(*block, "text"));
     }
     return text;
+}
+
+bool is_end(std::string_view status) {
+    return status == "completed" || status == "failed";
+}
+
+/// A member of a tool's last update, or what was kept of the updates before. Null: neither has it.
+Json last_of(const Json* told, const std::string& kept) {
+    if (told != nullptr && has_content(*told))
+        return *told;
+    return kept.empty() ? Json() : Json::parse(kept, nullptr, false);
 }
 
 std::string describe_error(const Json& error) {
@@ -91,7 +112,7 @@ void AcpProtocol::on_object(const Json& object, std::string_view) {
             refuse(*id, k_request_cancelled, "withdrawn");
     } else if (method == "session/update") {
         if (const Json* const update = object_of(*params, "update"))
-            on_update(*update);
+            on_update(*update, text_of(*params, "sessionId"));
     }
 }
 
@@ -117,12 +138,18 @@ void AcpProtocol::on_failed_step(Step step, const Json& error) {
     const std::string why = describe_error(error);
     switch (step) {
         case Step::resume:
+            if (can_load_)
+                return take_up(Step::load);
+            [[fallthrough]];
         case Step::load:
             log("the agent does not resume its session, a new one begins: " + why);
             return create_session();
         case Step::settle:
             return choose_mode();
         case Step::prompt:
+            // A missing key is not the fault of the session.
+            if (number_of(error, "code") != k_authentication_required && leaves_turn(why))
+                return;
             end_turn();
             return events_.fail("agent_error", why);
         case Step::initialize:
@@ -197,12 +224,17 @@ void AcpProtocol::on_initialized(const Json& result) {
     const Json* const capabilities = object_of(result, "agentCapabilities");
     const Json* const of_sessions =
         capabilities != nullptr ? object_of(*capabilities, "sessionCapabilities") : nullptr;
-    const bool can_resume = of_sessions != nullptr && object_of(*of_sessions, "resume") != nullptr;
-    const bool can_load = capabilities != nullptr && flag_of(*capabilities, "loadSession");
-    if (settings_.session.empty() || (!can_resume && !can_load))
+    const Json* const resume = of_sessions != nullptr ? member(*of_sessions, "resume") : nullptr;
+    const bool can_resume = resume != nullptr && (resume->is_object() || *resume == true);
+    can_load_ = capabilities != nullptr && flag_of(*capabilities, "loadSession");
+    if (settings_.session.empty() || (!can_resume && !can_load_))
         return create_session();
-    // The updates of a load come outside of a turn and are dropped.
-    request(can_resume ? Step::resume : Step::load, can_resume ? "session/resume" : "session/load",
+    take_up(can_resume ? Step::resume : Step::load);
+}
+
+/// The updates of a load come outside of a turn and are dropped.
+void AcpProtocol::take_up(Step step) {
+    request(step, step == Step::resume ? "session/resume" : "session/load",
             {{"sessionId", settings_.session}, {"cwd", settings_.directory}, {"mcpServers", Json::array()}});
 }
 
@@ -225,6 +257,7 @@ void AcpProtocol::choose_mode() {
 
 void AcpProtocol::prompt(const std::string& text) {
     tools_.clear();
+    kept_bytes_ = 0;
     request(Step::prompt, "session/prompt",
             {{"sessionId", session_}, {"prompt", Json::array({{{"type", "text"}, {"text", text}}})}});
 }
@@ -236,8 +269,8 @@ void AcpProtocol::interrupt() {
 /// Tools that were announced and never begun are told, too.
 void AcpProtocol::end_turn() {
     cancel_permissions();
-    for (const auto& [id, tool] : std::exchange(tools_, {}))
-        tell_tool(id, tool);
+    for (auto& [id, tool] : tools_)
+        tell_tool(id, tool, {});
 }
 
 void AcpProtocol::on_request(const Json& object, std::string_view method) {
@@ -258,8 +291,8 @@ void AcpProtocol::on_permission(const Json& object) {
     on_tool(*call);
     // An agent may ask before it has announced the tool, or while its input is still empty.
     const std::string id(head_of(text_of(*call, "toolCallId"), k_max_id_bytes));
-    if (const auto found = tools_.extract(id))
-        tell_tool(id, found.mapped());
+    if (const auto found = tools_.find(id); found != tools_.end())
+        tell_tool(id, found->second, {});
     ask(id, options_of(*params), object["id"]);
 }
 
@@ -269,13 +302,20 @@ void AcpProtocol::answer(const Json& request, const std::string* option_id) {
     send({{"jsonrpc", "2.0"}, {"id", request}, {"result", {{"outcome", outcome}}}});
 }
 
-void AcpProtocol::on_update(const Json& update) {
+void AcpProtocol::on_update(const Json& update, std::string_view session) {
     if (!events_.is_open())
         return;
     const std::string_view kind = text_of(update, "sessionUpdate");
+    const bool is_tool = kind == "tool_call" || kind == "tool_call_update";
+    if (!session.empty() && session != session_ && !is_tool) {
+        // An agent's helper may have a session of its own. Its words are not those of the turn.
+        Json more = update;
+        more["sessionId"] = session;
+        return events_.message(to_text(more));
+    }
     if (kind == "agent_message_chunk" || kind == "agent_thought_chunk")
         return on_chunk(update, kind);
-    if (kind == "tool_call" || kind == "tool_call_update")
+    if (is_tool)
         return on_tool(update);
     if (kind == "plan") {
         const Json* const entries = array_of(update, "entries");
@@ -301,50 +341,87 @@ void AcpProtocol::on_tool(const Json& update) {
         return;
     const std::string id(name);
     const std::string_view status = text_of(update, "status");
-    if (!events_.has_tool(id)) {
-        if (!tools_.contains(id) && tools_.size() == k_max_open_tools)
+    auto found = tools_.find(id);
+    if (found == tools_.end()) {
+        // A tool that was told and is not here has ended.
+        if (events_.has_tool(id) || tools_.size() == k_max_open_tools)
             return;
-        Tool& tool = tools_[id];
-        if (const std::string_view title = text_of(update, "title"); !title.empty())
-            tool.title = head_of(title, k_max_name_bytes);
-        if (const std::string_view kind = text_of(update, "kind"); !kind.empty())
-            tool.kind = head_of(kind, k_max_name_bytes);
+        found = tools_.emplace(id, Tool()).first;
+    }
+    Tool& tool = found->second;
+    if (const std::string_view title = text_of(update, "title"); !title.empty())
+        tool.title = head_of(title, k_max_name_bytes);
+    if (const std::string_view kind = text_of(update, "kind"); !kind.empty())
+        tool.kind = head_of(kind, k_max_name_bytes);
+    // Its input may come later, until it begins.
+    if (!events_.has_tool(id)) {
         if (const Json* const input = member(update, "rawInput"); input != nullptr && has_content(*input))
             tool.input = *input;
-        if (const Json* const content = array_of(update, "content");
-            content != nullptr && has_content(*content))
-            tool.content = *content;
-        // Its input may come later, until it begins.
-        const bool has_begun = status == "in_progress" || status == "completed" || status == "failed";
-        if (!has_begun && tool.input.is_null())
-            return;
-        const auto told = tools_.extract(id);
-        tell_tool(id, told.mapped());
     }
-    if (status == "completed" || status == "failed")
-        tell_result(id, update, status);
+    if (!is_end(status)) {
+        keep(tool.contents, array_of(update, "content"));
+        keep(tool.output, member(update, "rawOutput"));
+    }
+    if (is_end(status) || status == "in_progress" || !tool.input.is_null())
+        tell_tool(id, tool, status);
+    if (!is_end(status))
+        return;
+    tell_result(id, tool, update, status);
+    kept_bytes_ -= tool.contents.size() + tool.output.size() + tool.details.size();
+    tools_.erase(found);
 }
 
-void AcpProtocol::tell_tool(const std::string& id, const Tool& tool) {
+/// An update has only the members that changed. Beyond the bound of all the member stays as it was.
+void AcpProtocol::keep(std::string& kept, const Json* told) {
+    if (told == nullptr || !has_content(*told))
+        return;
+    std::string text = to_text(*told);
+    const std::size_t bytes = kept_bytes_ - kept.size() + text.size();
+    if (bytes > k_max_kept_bytes)
+        return;
+    kept_bytes_ = bytes;
+    kept = std::move(text);
+}
+
+/// Once, when it begins. The contents of a tool that has ended already are its result.
+void AcpProtocol::tell_tool(const std::string& id, Tool& tool, std::string_view status) {
+    if (events_.has_tool(id))
+        return;
     Json more = Json::object();
     if (!tool.title.empty())
         more["title"] = tool.title;
-    // An agent may tell a diff in place of an input.
-    if (tool.input.is_null() && !tool.content.is_null())
-        more["details"] = tool.content;
+    if (!is_end(status)) {
+        // An agent may tell a diff beside an input or in place of it, and a text in place of it. The text of
+        // a tool that runs is its output.
+        const bool has_texts = tool.input.is_null() && status != "in_progress";
+        Json details = Json::array();
+        for (const Json& content : last_of(nullptr, tool.contents))
+            if (has_texts || text_block_of(content) == nullptr)
+                details.push_back(content);
+        keep(tool.details, &details);
+        if (!details.empty())
+            more["details"] = std::move(details);
+    }
     events_.tool_use(id, tool.kind.empty() ? "other" : tool.kind, tool.input, more);
+    tool.input = nullptr;
 }
 
-void AcpProtocol::tell_result(const std::string& id, const Json& update, std::string_view status) {
-    const Json* const output = member(update, "rawOutput");
-    const Json* const contents = array_of(update, "content");
-    const Json texts = contents != nullptr ? content_texts_of(*contents) : Json("");
-    Json content = output != nullptr && !output->is_null() ? *output : texts;
+void AcpProtocol::tell_result(const std::string& id, const Tool& tool, const Json& update,
+                              std::string_view status) {
+    Json content = last_of(member(update, "rawOutput"), tool.output);
+    const Json details = last_of(nullptr, tool.details);
+    const std::set<Json> told(details.begin(), details.end());
+    Json contents = Json::array();
+    for (const Json& one : last_of(array_of(update, "content"), tool.contents))
+        if (!told.contains(one))
+            contents.push_back(one);
+    Json texts = content_texts_of(contents);
     Json more = Json::object();
-    if (texts.is_null()) {
-        // Diffs and the like, as the agent tells them.
-        (content.is_null() ? content : more["details"]) = *contents;
-    }
+    // Diffs and the like, as the agent tells them.
+    if (texts.is_null())
+        (content.is_null() ? content : more["details"]) = std::move(contents);
+    else if (content.is_null())
+        content = std::move(texts);
     events_.tool_result(id, content,
                         status == "failed" ? TurnEvents::Outcome::failed : TurnEvents::Outcome::good, more);
 }

@@ -21,12 +21,14 @@ class AcpProtocol final : public AgentProtocol {
   private:
     enum class Step : std::uint8_t { initialize, resume, load, settle, create, set_mode, prompt, none };
 
-    /// A tool of the open turn, as far as it is known.
+    /// A tool of the open turn that has not ended, as far as it is known.
     struct Tool {
         std::string title;
         std::string kind;
-        Json input;
-        Json content;
+        Json input;            // until it is told
+        std::string contents;  // as JSON, as are the next two: what updates told last
+        std::string output;
+        std::string details;  // the contents that were told with its tool_use
     };
 
     void on_object(const Json& object, std::string_view line) override;
@@ -40,6 +42,7 @@ class AcpProtocol final : public AgentProtocol {
     void on_failed_step(Step step, const Json& error);
     void on_result(Step step, const Json& result);
     void on_initialized(const Json& result);
+    void take_up(Step step);
     void create_session();
     void choose_mode();
     void end_turn();
@@ -47,17 +50,20 @@ class AcpProtocol final : public AgentProtocol {
     void on_request(const Json& object, std::string_view method);
     void refuse(const Json& request, int code, const char* why);
     void on_permission(const Json& object);
-    void on_update(const Json& update);
+    void on_update(const Json& update, std::string_view session);
     void on_chunk(const Json& update, std::string_view kind);
     void on_tool(const Json& update);
-    void tell_tool(const std::string& id, const Tool& tool);
-    void tell_result(const std::string& id, const Json& update, std::string_view status);
+    void keep(std::string& kept, const Json* told);
+    void tell_tool(const std::string& id, Tool& tool, std::string_view status);
+    void tell_result(const std::string& id, const Tool& tool, const Json& update, std::string_view status);
 
     Step step_ = Step::none;  // asked and not answered
     std::uint64_t step_id_ = 0;
     std::string session_;
+    bool can_load_ = false;
     Memory memory_of_session_ = Memory::none;
-    std::map<std::string, Tool> tools_;  // announced and not told yet
+    std::map<std::string, Tool> tools_;
+    std::size_t kept_bytes_ = 0;  // of all tools
 };
 
 }  // namespace atl::adapter

@@ -64,21 +64,24 @@ void AgentProtocol::note_noise(std::size_t bytes) {
 }
 
 void AgentProtocol::begin_waiting() {
-    if (waiting_ && !events_.is_open())
+    if (waiting_ && can_begin())
         command(*std::exchange(waiting_, std::nullopt));
 }
 
 void AgentProtocol::command(const HostCommand& command) {
     switch (command.kind) {
         case HostCommand::Kind::query:
-            if (events_.is_open()) {
+            if (!can_begin()) {
                 waiting_ = command;
                 return;
             }
-            events_.begin(command.turn);
-            complaints_ = 0;
-            return prompt(std::exchange(past_, {}) + command.prompt);
+            return begin_turn(command);
         case HostCommand::Kind::interrupt:
+            if (waiting_ && waiting_->turn == command.turn && !events_.is_open()) {
+                events_.begin(std::exchange(waiting_, std::nullopt)->turn);
+                events_.mark_interrupted();
+                return events_.complete({});
+            }
             if (!events_.is_open() || command.turn != events_.turn() || events_.is_interrupted())
                 return;
             events_.mark_interrupted();
@@ -100,8 +103,7 @@ void AgentProtocol::command(const HostCommand& command) {
             return answer(found.mapped().request, &chosen->id);
         }
         case HostCommand::Kind::resume:
-            if (memory_ == Memory::none)
-                past_ = command.past;
+            past_ = command.past;
             return;
         case HostCommand::Kind::shutdown:
         case HostCommand::Kind::unknown:
@@ -109,17 +111,58 @@ void AgentProtocol::command(const HostCommand& command) {
     }
 }
 
+void AgentProtocol::begin_turn(const HostCommand& query) {
+    // Until then the agent may not have got what its first prompt told.
+    if (events_.has_answered()) {
+        past_.clear();
+        query_.reset();
+        memory_ = Memory::proven;
+    }
+    events_.begin(query.turn);
+    complaints_ = 0;
+    if (memory_ == Memory::kept)
+        query_ = query;
+    prompt((memory_ == Memory::none ? past_ : std::string()) + query.prompt);
+}
+
+bool AgentProtocol::leaves_turn(std::string_view why) {
+    if (is_left_)
+        return true;
+    if (memory_ != Memory::kept || !events_.is_open() || events_.has_answered() || events_.is_interrupted())
+        return false;
+    log("the agent does not go on with its session, a new one begins: " + std::string(why));
+    events_.leave();
+    waiting_ = std::exchange(query_, std::nullopt);
+    wishes_.renews = is_left_ = true;
+    return true;
+}
+
+LeftTurn AgentProtocol::left() {
+    return {std::exchange(waiting_, std::nullopt), std::exchange(past_, {}), is_announced_};
+}
+
+void AgentProtocol::agent_ended(std::string_view why) {
+    if (waiting_ && !events_.is_open())
+        events_.begin(waiting_->turn);
+    events_.error("agent_failed", why);
+}
+
 void AgentProtocol::become_ready(Memory memory) {
     memory_ = memory;
-    if (!std::exchange(ready_, true))
+    ready_ = true;
+    if (!std::exchange(is_announced_, true))
         wishes_.to_host += "{\"ev\":\"ready\",\"data\":{}}\n";
+    begin_waiting();
 }
 
 void AgentProtocol::ask(std::string_view tool_id, std::vector<PermissionOption> options, Json request) {
-    if (!events_.is_open() || events_.is_interrupted() || options.empty() ||
-        permissions_.size() == base::k_max_open_permissions)
+    if (!events_.is_open() || events_.is_interrupted() || permissions_.size() == base::k_max_open_permissions)
         return refuse({std::string(tool_id), {}, std::move(request)});
     const std::string id = events_.permission_request(tool_id, options);
+    if (options.empty()) {
+        events_.permission_cancel(id);
+        return refuse({std::string(tool_id), {}, std::move(request)});
+    }
     permissions_.emplace(id, Permission{std::string(tool_id), std::move(options), std::move(request)});
 }
 

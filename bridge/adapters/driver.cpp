@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -89,9 +88,15 @@ std::string read_rest(int fd) {
     return text;
 }
 
-bool wants_timing() {
-    const char* const value = getenv("ASH_DEBUG_TIMING");
-    return value != nullptr && std::string_view(value) == "1";
+/// Lines of this program's own, as the log has them.
+std::string own_lines(std::string_view lines) {
+    std::string text;
+    while (!lines.empty()) {
+        const std::size_t end = lines.find('\n');
+        text.append("atoll-agent: ").append(lines.substr(0, end)).push_back('\n');
+        lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
+    }
+    return text;
 }
 
 }  // namespace
@@ -100,7 +105,7 @@ Driver::Driver(Recipe recipe, std::string directory, AgentState state)
     : recipe_(std::move(recipe)),
       directory_(std::move(directory)),
       state_(std::move(state)),
-      timing_(recipe_.name, wants_timing()),
+      timing_(recipe_.name, guest::Timing::is_wanted()),
       input_(loop_, [this](const char* why) { fail(why); }),
       host_watch_([this] { on_host(); }),
       agent_watch_([this] { on_agent(); }),
@@ -111,7 +116,7 @@ Driver::Driver(Recipe recipe, std::string directory, AgentState state)
                   [](std::string_view) {}),
       agent_lines_(
           [this](std::string_view line) {
-              timing_.agent_line(wishes_.log);
+              timing_.agent_line(times_);
               protocol_->agent_line(line);
           },
           [this](std::string_view head) { protocol_->agent_long_line(head); },
@@ -148,7 +153,10 @@ bool Driver::set_up() {
 
 void Driver::begin(std::string session) {
     session_ = std::move(session);
-    const ProtocolSettings settings{recipe_.mode, session_, directory_};
+    ProtocolSettings settings{recipe_.mode, session_, directory_};
+    if (protocol_)
+        settings.left = protocol_->left();
+    confirmed_ = false;
     std::vector<std::string> argv = recipe_.argv;
     if (recipe_.adapter == Adapter::stream_json) {
         for (std::string& flag : StreamJsonProtocol::flags(settings))
@@ -171,7 +179,7 @@ void Driver::begin(std::string session) {
     errors_ = std::move(program.errors);
     if (!loop_.add(output_.get(), EPOLLIN, agent_watch_) || !loop_.add(errors_.get(), EPOLLIN, errors_watch_))
         return fail("has an output that cannot be watched");
-    timing_.tell(wishes_.log, "started");
+    timing_.tell(times_, "started");
     protocol_->start();
     pump();
 }
@@ -194,8 +202,10 @@ void Driver::on_host_line(std::string_view line) {
         return;
     if (command->kind == HostCommand::Kind::shutdown)
         return stop();
-    if (command->kind == HostCommand::Kind::query)
+    if (command->kind == HostCommand::Kind::query) {
         timing_.begin(command->turn);
+        last_words_.clear();
+    }
     protocol_->command(*command);
 }
 
@@ -236,13 +246,7 @@ void Driver::remember(std::string_view text) {
 }
 
 void Driver::log(std::string_view lines) {
-    std::string text;
-    while (!lines.empty()) {
-        const std::size_t end = lines.find('\n');
-        text.append("atoll-agent: ").append(lines.substr(0, end)).push_back('\n');
-        lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-    }
-    remember(text);
+    remember(own_lines(lines));
 }
 
 void Driver::on_signal() {
@@ -275,13 +279,16 @@ void Driver::on_exit(const guest::Ending& ending) {
     end_unready();
     if (over_)
         return;
-    const bool forgets_session = !protocol_->is_ready() && !session_.empty() && !stopping_;
+    const bool forgets_session = !session_.empty() && !stopping_ &&
+                                 (!protocol_->is_ready() || protocol_->leaves_turn(guest::describe(ending)));
+    wishes_.renews = false;
     pump();
     if (over_)
         return;
     if (forgets_session) {
-        log("the agent did not take up its session and " + guest::describe(ending) +
-            "; it is started again without");
+        if (!protocol_->is_ready())
+            log("the agent did not take up its session and " + guest::describe(ending) +
+                "; it is started again without");
         static_cast<void>(state_.keep_session({}));
         return begin({});
     }
@@ -303,7 +310,9 @@ void Driver::pump() {
     if (over_)
         return;
     const std::string to_host = std::exchange(wishes_.to_host, {});
-    timing_.look_at(wishes_.log, to_host);
+    timing_.look_at(times_, to_host);
+    if (const std::string lines = std::exchange(times_, {}); !lines.empty())
+        write_now(STDERR_FILENO, own_lines(lines));
     if (const std::string lines = std::exchange(wishes_.log, {}); !lines.empty())
         log(lines);
     if (protocol_->is_ready() && !std::exchange(confirmed_, true)) {
@@ -320,6 +329,9 @@ void Driver::pump() {
         return end(0);
     if (!wishes_.failure.empty())
         return fail(wishes_.failure);
+    // It has done nothing yet: what it has started is for itself.
+    if (std::exchange(wishes_.renews, false))
+        guest::signal_descendants(getpid(), SIGKILL);
     if (std::exchange(wishes_.settles, false))
         loop_.arm(k_settle_grace, [this, pid = pid_] {
             if (pid_ != pid)
@@ -338,6 +350,9 @@ void Driver::stop() {
 }
 
 void Driver::fail(std::string_view why) {
+    // Then it is started again when it has ended.
+    if (!over_ && pid_ > 0 && protocol_->leaves_turn(why))
+        return guest::signal_descendants(getpid(), SIGKILL);
     if (!over_)
         tell_end(why);
     end(1);

@@ -10,9 +10,9 @@
 #include "bridge/adapters/agent_protocol.hpp"
 #include "bridge/adapters/agent_state.hpp"
 #include "bridge/adapters/recipe.hpp"
-#include "bridge/adapters/timing.hpp"
 #include "bridge/agents/agent_input.hpp"
 #include "bridge/agents/line_splitter.hpp"
+#include "bridge/agents/timing.hpp"
 #include "bridge/guest/children.hpp"
 #include "bridge/guest/loop.hpp"
 
@@ -71,7 +71,7 @@ class Driver {
     Recipe recipe_;
     std::string directory_;
     AgentState state_;
-    Timing timing_;
+    guest::Timing timing_;
     guest::Loop loop_;
     guest::Children children_;
     Wishes wishes_;
@@ -80,7 +80,8 @@ class Driver {
     guest::AgentInput input_;
     base::UniqueFd output_;
     base::UniqueFd errors_;
-    std::string last_words_;  // the end of the log since the agent started
+    std::string last_words_;  // the end of the log since the agent started or the turn began
+    std::string times_;       // lines of timing_ for the log, which are no words of the agent
     base::UniqueFd signals_;
     pid_t pid_ = -1;
     bool confirmed_ = false;  // the session, to `state_`

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "bridge/protocol.hpp"
+
 namespace atl::adapter {
 namespace {
 
@@ -30,9 +32,26 @@ bool is_tool_id(std::string_view id) {
     return !id.empty() && id.size() <= k_max_id_bytes;
 }
 
-const Json* blocks_of(const Json& object) {
+/// A content that is one text counts as a block. Nothing where there are none.
+Json blocks_of(const Json& object) {
     const Json* const message = object_of(object, "message");
-    return message != nullptr ? array_of(*message, "content") : nullptr;
+    const Json* const content = message != nullptr ? member(*message, "content") : nullptr;
+    if (content == nullptr)
+        return Json::array();
+    if (content->is_string())
+        return Json::array({{{"type", "text"}, {"text", *content}}});
+    return content->is_array() ? *content : Json::array();
+}
+
+/// A result that is an error tells it as `result` or as a list of texts.
+std::string error_text_of(const Json& result) {
+    std::string text(text_of(result, "result"));
+    const Json* const errors = text.empty() ? array_of(result, "errors") : nullptr;
+    if (errors != nullptr)
+        for (const Json& error : *errors)
+            if (error.is_string() && text.size() < bridge::k_max_delta_bytes)
+                text.append(text.empty() ? "" : "; ").append(*error.get_ptr<const std::string*>());
+    return text.empty() ? "the agent ended its turn with an error" : text;
 }
 
 Json or_null(const Json* value) {
@@ -75,7 +94,7 @@ void StreamJsonProtocol::start() {
 
 void StreamJsonProtocol::prompt(const std::string& text) {
     streamed_.clear();
-    is_streamed_ = false;
+    is_streamed_ = is_named_late_ = has_text_ = false;
     send({{"type", "user"},
           {"message", {{"role", "user"}, {"content", text}}},
           {"parent_tool_use_id", nullptr},
@@ -138,11 +157,20 @@ void StreamJsonProtocol::tell_object(const Json& object, std::string_view line) 
 }
 
 void StreamJsonProtocol::on_system(const Json& object) {
-    const std::string_view session = text_of(object, "session_id");
-    if (text_of(object, "subtype") != "init" || !is_session_id(session) || session == session_)
+    if (text_of(object, "subtype") != "init")
         return;
-    session_ = session;
-    wishes_.session = session_;
+    if (const std::string_view session = text_of(object, "session_id");
+        is_session_id(session) && session != session_) {
+        session_ = session;
+        wishes_.session = session_;
+    }
+    // A release that does not know the first request begins all the same.
+    begin_ready();
+}
+
+void StreamJsonProtocol::begin_ready() {
+    if (!is_ready())
+        become_ready(is_session_id(settings_.session) ? Memory::kept : Memory::none);
 }
 
 void StreamJsonProtocol::on_stream_event(const Json& object) {
@@ -153,44 +181,63 @@ void StreamJsonProtocol::on_stream_event(const Json& object) {
     if (type == "message_start") {
         const Json* const message = object_of(*event, "message");
         streamed_ = message != nullptr ? head_of(text_of(*message, "id"), k_max_id_bytes) : "";
-        is_streamed_ = false;
+        is_streamed_ = is_named_late_ = false;
         return;
     }
     const Json* const delta = type == "content_block_delta" ? object_of(*event, "delta") : nullptr;
     if (delta == nullptr)
         return;
     const std::string_view kind = text_of(*delta, "type");
-    is_streamed_ |= kind == "text_delta" || kind == "thinking_delta";
+    if (kind != "text_delta" && kind != "thinking_delta")
+        return;
+    is_streamed_ = true;
+    if (std::exchange(is_named_late_, false))
+        streamed_.clear();
     if (kind == "text_delta")
-        events_.text(text_of(*delta, "text"));
-    else if (kind == "thinking_delta")
+        tell_text(text_of(*delta, "text"));
+    else
         events_.thinking(text_of(*delta, "thinking"));
 }
 
+void StreamJsonProtocol::tell_text(std::string_view text) {
+    has_text_ |= !text.empty();
+    events_.text(text);
+}
+
+/// True if the texts of this message came in pieces.
+bool StreamJsonProtocol::is_told(const Json& message) {
+    const std::string_view id = head_of(text_of(message, "id"), k_max_id_bytes);
+    if (!is_streamed_ || (!streamed_.empty() && id != streamed_))
+        return false;
+    if (streamed_.empty()) {
+        // Pieces without a name belong to the message that comes next.
+        streamed_ = id;
+        is_named_late_ = true;
+        is_streamed_ = !id.empty();
+    }
+    return true;
+}
+
 void StreamJsonProtocol::on_assistant(const Json& object) {
-    const Json* const blocks = blocks_of(object);
-    if (blocks == nullptr)
-        return;
+    const Json blocks = blocks_of(object);
     const Json more = parent_of(object);
-    const bool is_told =
-        !more.empty() || (is_streamed_ && text_of(*object_of(object, "message"), "id") == streamed_);
-    for (const Json& block : *blocks) {
+    if (blocks.empty())
+        return;
+    const bool has_told = !more.empty() || is_told(object["message"]);
+    for (const Json& block : blocks) {
         const std::string_view type = text_of(block, "type");
         if (type == "tool_use" && is_tool_id(text_of(block, "id")))
             events_.tool_use(text_of(block, "id"), text_of(block, "name"), or_null(member(block, "input")),
                              more);
-        else if (type == "text" && !is_told)
-            events_.text(text_of(block, "text"));
-        else if (type == "thinking" && !is_told)
+        else if (type == "text" && !has_told)
+            tell_text(text_of(block, "text"));
+        else if (type == "thinking" && !has_told)
             events_.thinking(text_of(block, "thinking"));
     }
 }
 
 void StreamJsonProtocol::on_user(const Json& object) {
-    const Json* const blocks = blocks_of(object);
-    if (blocks == nullptr)
-        return;
-    for (const Json& block : *blocks) {
+    for (const Json& block : blocks_of(object)) {
         if (text_of(block, "type") != "tool_result")
             continue;
         const auto outcome =
@@ -205,11 +252,16 @@ void StreamJsonProtocol::on_result(const Json& object) {
     const std::string_view subtype = text_of(object, "subtype");
     if (text_of(object, "terminal_reason") == "aborted_streaming")
         events_.mark_interrupted();
-    if (subtype == "success" && !flag_of(object, "is_error"))
+    if (subtype == "success" && !flag_of(object, "is_error")) {
+        // An answer of the program itself, as that to a command, is no message.
+        if (!has_text_)
+            tell_text(text_of(object, "result"));
         return events_.complete("success");
-    const std::string_view text = text_of(object, "result");
-    events_.fail(subtype == "success" || subtype.empty() ? "agent_error" : head_of(subtype, k_max_id_bytes),
-                 text.empty() ? "the agent ended its turn with an error" : text);
+    }
+    const std::string text = error_text_of(object);
+    if (!leaves_turn(text))
+        events_.fail(
+            subtype == "success" || subtype.empty() ? "agent_error" : head_of(subtype, k_max_id_bytes), text);
 }
 
 void StreamJsonProtocol::on_control_response(const Json& object) {
@@ -220,7 +272,7 @@ void StreamJsonProtocol::on_control_response(const Json& object) {
         wishes_.failure = "refused to initialize: " + std::string(text_of(*response, "error"));
         return;
     }
-    become_ready(is_session_id(settings_.session) ? Memory::kept : Memory::none);
+    begin_ready();
 }
 
 void StreamJsonProtocol::on_control_request(const Json& object) {

@@ -32,15 +32,20 @@ class StreamJsonProtocol final : public AgentProtocol {
     void on_system(const Json& object);
     void on_stream_event(const Json& object);
     void on_assistant(const Json& object);
+    bool is_told(const Json& message);
+    void tell_text(std::string_view text);
+    void begin_ready();
     void on_user(const Json& object);
     void on_result(const Json& object);
     void tell_object(const Json& object, std::string_view line);
 
-    std::uint64_t asked_ = 0;   // control requests
-    std::string initialize_;    // the id of the first one
-    std::string session_;       // as last told
-    std::string streamed_;      // the message whose text came in pieces
-    bool is_streamed_ = false;  // pieces of the message `streamed_` came
+    std::uint64_t asked_ = 0;     // control requests
+    std::string initialize_;      // the id of the first one
+    std::string session_;         // as last told
+    std::string streamed_;        // the message whose text came in pieces; empty: its id was not told yet
+    bool is_streamed_ = false;    // pieces of the message `streamed_` came
+    bool is_named_late_ = false;  // `streamed_` is the id of the whole message, not of its pieces
+    bool has_text_ = false;       // the turn has
 };
 
 }  // namespace atl::adapter

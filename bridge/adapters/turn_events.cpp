@@ -16,12 +16,16 @@ std::string_view permission_kind(std::string_view text) {
     for (const std::string_view kind : {"allow_once", "allow_always", "reject_once", "reject_always"})
         if (text == kind)
             return kind;
-    return {};
+    // Agents have kinds of their own. An allowance of an unknown extent counts as the wide one.
+    if (text.starts_with("allow"))
+        return "allow_always";
+    return text.starts_with("reject") || text.starts_with("deny") ? "reject_once" : "";
 }
 
 void TurnEvents::begin(std::string_view turn) {
     turn_ = turn;
     interrupted_ = false;
+    answered_ = false;
     asked_ = 0;
     tools_.clear();
 }
@@ -33,11 +37,14 @@ void TurnEvents::write(std::string_view name, const Json& data) {
 }
 
 void TurnEvents::text(std::string_view delta) {
-    if (is_open())
-        bridge::append_text_deltas(out_, delta);
+    if (!is_open())
+        return;
+    answered_ |= !delta.empty();
+    bridge::append_text_deltas(out_, delta);
 }
 
 void TurnEvents::thinking(std::string_view delta) {
+    answered_ |= is_open() && !delta.empty();
     while (!delta.empty()) {
         const std::string_view head = head_of(delta, bridge::k_max_delta_bytes);
         write("thinking_delta", {{"delta", head}});
@@ -57,6 +64,7 @@ void TurnEvents::plan(const Json& entries) {
 void TurnEvents::tool_use(std::string_view id, std::string_view name, const Json& input, const Json& more) {
     if (!is_open() || has_tool(id))
         return;
+    answered_ = true;
     if (tools_.size() == k_max_open_tools)
         std::erase_if(tools_, [](const auto& tool) { return tool.second == Tool::ended; });
     if (tools_.size() == k_max_open_tools)
@@ -93,6 +101,7 @@ void TurnEvents::end_refused() {
 
 std::string TurnEvents::permission_request(std::string_view tool_id,
                                            const std::vector<PermissionOption>& options) {
+    answered_ = true;
     const std::string id = turn_ + "." + std::to_string(++asked_);
     Json list = Json::array();
     for (const PermissionOption& option : options)
@@ -111,6 +120,7 @@ void TurnEvents::error(std::string_view code, std::string_view text) {
 }
 
 void TurnEvents::complete(std::string_view result) {
+    answered_ |= !interrupted_;
     end_refused();
     write("turn_complete", {{"result", interrupted_ ? "interrupted" : head_of(result, k_max_name_bytes)}});
     end();

@@ -25,7 +25,8 @@ struct PermissionOption {
     std::string_view kind;  // static: allow_once, allow_always, reject_once, reject_always
 };
 
-/// The static word of that kind; empty where there is none.
+/// The static word for that kind, or for one that begins with `allow`, `reject` or `deny`; empty for any
+/// other.
 std::string_view permission_kind(std::string_view text);
 
 class TurnEvents {
@@ -38,6 +39,10 @@ class TurnEvents {
     const std::string& turn() const noexcept { return turn_; }
     bool is_interrupted() const noexcept { return interrupted_; }
     void mark_interrupted() noexcept { interrupted_ = true; }
+    /// The turn has a text, a thought, a tool or a question, or ended well; also once it is over.
+    bool has_answered() const noexcept { return answered_; }
+    /// The turn goes on elsewhere.
+    void leave() noexcept { turn_.clear(); }
 
     void text(std::string_view delta);
     void thinking(std::string_view delta);
@@ -75,6 +80,7 @@ class TurnEvents {
     std::string& out_;
     std::string turn_;  // empty: none is open
     bool interrupted_ = false;
+    bool answered_ = false;
     std::size_t asked_ = 0;                // permissions, in this turn
     std::map<std::string, Tool> tools_{};  // told in this turn
 };

@@ -5,18 +5,23 @@
 #include "bridge/agents/echo_agent.hpp"
 #include "bridge/agents/process_agent.hpp"
 #include "bridge/agents/shell_agent.hpp"
+#include "bridge/agents/timed_agent.hpp"
+#include "bridge/guest/log.hpp"
 #include "bridge/protocol.hpp"
 
 namespace atl::guest {
 
 std::unique_ptr<AgentRuntime> make_agent(Services& services, const AgentChoice& choice) {
+    std::unique_ptr<AgentRuntime> agent;
     if (choice.kind == bridge::agent_kind::shell)
-        return std::make_unique<ShellAgent>(services);
-    if (choice.kind == bridge::agent_kind::echo)
-        return std::make_unique<EchoAgent>();
-    if (choice.kind == bridge::agent_kind::command)
-        return std::make_unique<ProcessAgent>(services, choice.argv, choice.resume);
-    return nullptr;
+        agent = std::make_unique<ShellAgent>(services);
+    else if (choice.kind == bridge::agent_kind::echo)
+        agent = std::make_unique<EchoAgent>();
+    else if (choice.kind == bridge::agent_kind::command)
+        agent = std::make_unique<ProcessAgent>(services, choice.argv, choice.resume);
+    if (agent && Timing::is_wanted() && lacks_times(choice))
+        agent = std::make_unique<TimedAgent>(std::move(agent), choice.kind, log);
+    return agent;
 }
 
 std::string_view AgentSlot::why_busy() const noexcept {

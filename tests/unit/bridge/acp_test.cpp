@@ -3,52 +3,19 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "agent_protocol_lab.hpp"
+#include "acp_lab.hpp"
 
 namespace atl::test::acp_test {
-namespace {
 
-using Json = nlohmann::json;
-using Lab = ProtocolLab<adapter::AcpProtocol>;
-
-const Json k_resumes = {{"sessionCapabilities", {{"resume", Json::object()}}}};
-
-Json reply(int id, Json result) {
-    return {{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(result)}};
-}
-
-Json refusal(int id, int code, const std::string& message) {
-    return {{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", code}, {"message", message}}}};
-}
-
-Json update(Json what) {
-    return {{"jsonrpc", "2.0"},
-            {"method", "session/update"},
-            {"params", {{"sessionId", "s1"}, {"update", std::move(what)}}}};
-}
-
-Json chunk(const std::string& kind, const std::string& text) {
-    return update({{"sessionUpdate", kind}, {"content", {{"type", "text"}, {"text", text}}}});
-}
-
-Json permission(const Json& id, Json tool) {
-    return {{"jsonrpc", "2.0"},
-            {"id", id},
-            {"method", "session/request_permission"},
-            {"params",
-             {{"sessionId", "s1"},
-              {"toolCall", std::move(tool)},
-              {"options", Json::array({{{"optionId", "y"}, {"name", "Yes"}, {"kind", "allow_once"}},
-                                       {{"optionId", "n"}, {"name", "No"}, {"kind", "reject_once"}}})}}}};
-}
-
-/// Lets the agent begin a session. The first prompt is request 3.
-void begin(Lab& lab, const Json& capabilities = Json::object()) {
-    lab.agent(reply(1, {{"protocolVersion", 1}, {"agentCapabilities", capabilities}}));
-    lab.agent(reply(2, {{"sessionId", "s1"}}));
-}
-
-}  // namespace
+using acp_lab::begin;
+using acp_lab::chunk;
+using acp_lab::Json;
+using acp_lab::k_resumes;
+using acp_lab::Lab;
+using acp_lab::permission;
+using acp_lab::refusal;
+using acp_lab::reply;
+using acp_lab::update;
 
 TEST_CASE("an ACP agent is ready once it has a session, whose id is kept") {
     Lab lab({"", "", "/workspace"});
@@ -122,6 +89,104 @@ TEST_CASE("an ACP agent takes up its session by what it can, and begins another 
         lab.query("t3", "more");
         CHECK(lab.to_agent()[0]["params"]["prompt"][0]["text"] == "more");
     }
+}
+
+TEST_CASE("an ACP agent that resumes no session may load it") {
+    Lab lab({"", "old", "/workspace"});
+    lab.agent(reply(
+        1, {{"protocolVersion", 1},
+            {"agentCapabilities", {{"loadSession", true}, {"sessionCapabilities", {{"resume", true}}}}}}));
+    CHECK(lab.to_agent().back()["method"] == "session/resume");
+    lab.agent(refusal(2, -32601, "unknown"));
+    const auto asked = lab.to_agent();
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0]["method"] == "session/load");
+    CHECK(asked[0]["params"]["sessionId"] == "old");
+    const bool loads = GENERATE(true, false);
+    lab.agent(loads ? reply(3, Json::object()) : refusal(3, -32602, "no such session"));
+    CHECK(lab.to_agent().at(0)["method"] == (loads ? "_atoll/settle" : "session/new"));
+}
+
+TEST_CASE("a session that an ACP agent lacks at its first prompt leaves the turn to the next start") {
+    Lab lab({"", "old", "/workspace"});
+    lab.agent(reply(1, {{"protocolVersion", 1}, {"agentCapabilities", k_resumes}}));
+    lab.agent(reply(2, Json::object()));
+    lab.host({{"cmd", "resume"}, {"turns", Json::array({{{"content", "a"}, {"text", "b"}}})}});
+    lab.query("t2", "go on");
+    CHECK(lab.to_agent().back()["params"]["prompt"][0]["text"] == "go on");
+    lab.events();
+    const Json refused = refusal(3, -32603, "Session not found");
+    SECTION("it has said nothing") {
+        lab.agent(refused);
+        CHECK(lab.events().empty());
+        CHECK(lab.wishes().renews);
+        CHECK(lab.wishes().log.find("Session not found") != std::string::npos);
+        CHECK(lab.protocol().leaves_turn("it has ended"));
+        SECTION("and does the turn in another one") {
+            Lab next({"", "", "/workspace", lab.protocol().left()});
+            begin(next);
+            CHECK(next.events().empty());
+            const std::string prompt = next.to_agent().back()["params"]["prompt"][0]["text"];
+            CHECK(prompt.find("User: a\nYou: b\n") != std::string::npos);
+            CHECK(prompt.ends_with("\n\ngo on"));
+            // Once.
+            next.agent(refused);
+            CHECK_FALSE(next.wishes().renews);
+            CHECK(next.event_names() == "error done");
+            // Perhaps it did not see the past.
+            next.query("t3", "more");
+            CHECK(next.to_agent().back()["params"]["prompt"][0]["text"].get<std::string>().starts_with(
+                "The conversation so far"));
+        }
+        SECTION("and is interrupted before that") {
+            const bool is_old = GENERATE(true, false);
+            if (is_old) {
+                lab.host({{"cmd", "interrupt"}, {"turn", "t2"}});
+                CHECK(lab.event_names() == "turn_complete done");
+            }
+            Lab next({"", "", "/workspace", lab.protocol().left()});
+            if (!is_old) {
+                next.host({{"cmd", "interrupt"}, {"turn", "t2"}});
+                const auto events = next.events();
+                REQUIRE(events.size() == 2);
+                CHECK(events[0]["data"]["result"] == "interrupted");
+            }
+            begin(next);
+            CHECK(next.events().empty());
+            CHECK(next.to_agent().back()["method"] == "session/new");
+            next.query("t3", "more");
+            CHECK(next.to_agent().back()["params"]["prompt"][0]["text"].get<std::string>().starts_with(
+                "The conversation so far"));
+        }
+        SECTION("and does not start again") {
+            Lab next({"", "", "/workspace", lab.protocol().left()});
+            next.protocol().agent_ended("it has ended");
+            CHECK(next.event_names() == "error");
+        }
+        return;
+    }
+    SECTION("it has said something") {
+        lab.agent(chunk("agent_message_chunk", "one"));
+        lab.agent(refused);
+        CHECK(lab.event_names() == "text_delta error done");
+    }
+    SECTION("it only lacks a key") {
+        lab.agent(refusal(3, -32000, "log in"));
+        CHECK(lab.event_names() == "error done");
+    }
+    SECTION("it has answered before") {
+        lab.agent(reply(3, {{"stopReason", "end_turn"}}));
+        lab.query("t3", "more");
+        lab.events();
+        lab.agent(refusal(4, -32603, "Session not found"));
+        CHECK(lab.event_names() == "error done");
+    }
+    SECTION("it was interrupted") {
+        lab.host({{"cmd", "interrupt"}, {"turn", "t2"}});
+        lab.agent(refused);
+        CHECK(lab.event_names() == "turn_complete done");
+    }
+    CHECK_FALSE(lab.wishes().renews);
 }
 
 TEST_CASE("an ACP agent that cannot begin says why") {
@@ -206,109 +271,6 @@ TEST_CASE("texts, thoughts and plans of ACP are events in order, and the turn en
     CHECK(events[5] == Json{{"ev", "turn_complete"}, {"data", {{"result", "end_turn"}}}});
     CHECK(events[6]["ev"] == "done");
     CHECK(lab.wishes().log.find("a stray line") != std::string::npos);
-}
-
-TEST_CASE("an ACP tool is told once, with the input that was filled in, and so is its result") {
-    Lab lab({"", "", "/workspace"});
-    begin(lab);
-    lab.query("t1", "write");
-    lab.events();
-    SECTION("the input comes with the permission") {
-        lab.agent(update({{"sessionUpdate", "tool_call"},
-                          {"toolCallId", "c1"},
-                          {"title", "Write a.txt"},
-                          {"kind", "edit"},
-                          {"status", "pending"},
-                          {"rawInput", Json::object()}}));
-        CHECK(lab.event_names().empty());
-        lab.agent(permission(7, {{"toolCallId", "c1"}, {"rawInput", {{"path", "a.txt"}}}}));
-        CHECK(lab.are_taken());
-        const auto events = lab.events();
-        REQUIRE(events.size() == 2);
-        CHECK(events[0]["data"] ==
-              Json{{"id", "c1"}, {"name", "edit"}, {"title", "Write a.txt"}, {"input", {{"path", "a.txt"}}}});
-        CHECK(events[1]["ev"] == "permission_request");
-        CHECK(events[1]["data"]["toolUseId"] == "c1");
-        CHECK(events[1]["data"]["options"][0] ==
-              Json{{"optionId", "y"}, {"name", "Yes"}, {"kind", "allow_once"}});
-        lab.to_agent();
-        lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", events[1]["data"]["id"]}, {"optionId", "y"}});
-        CHECK(lab.to_agent() ==
-              std::vector<Json>{reply(7, {{"outcome", {{"outcome", "selected"}, {"optionId", "y"}}}})});
-    }
-    SECTION("no tool_call came before the permission") {
-        const Json diff = Json::array({{{"type", "diff"}, {"path", "a.txt"}, {"newText", "x"}}});
-        lab.agent(permission("seven", {{"toolCallId", "c1"}, {"title", "Write"}, {"content", diff}}));
-        const auto events = lab.events();
-        REQUIRE(events.size() == 2);
-        CHECK(events[0]["data"] == Json{{"id", "c1"},
-                                        {"name", "other"},
-                                        {"title", "Write"},
-                                        {"input", Json::object()},
-                                        {"details", diff}});
-        CHECK(events[1]["ev"] == "permission_request");
-    }
-    SECTION("it begins without an input") {
-        lab.agent(update({{"sessionUpdate", "tool_call"}, {"toolCallId", "c1"}, {"status", "in_progress"}}));
-        CHECK(lab.event_names() == "tool_use");
-    }
-    lab.events();
-    lab.agent(update({{"sessionUpdate", "tool_call_update"}, {"toolCallId", "c1"}, {"title", "no end"}}));
-    CHECK(lab.event_names().empty());
-    for (int i = 0; i < 2; ++i)
-        lab.agent(update({{"sessionUpdate", "tool_call_update"},
-                          {"toolCallId", "c1"},
-                          {"status", "failed"},
-                          {"rawOutput", {{"ok", false}}}}));
-    const auto results = lab.events();
-    REQUIRE(results.size() == 1);
-    CHECK(results[0] ==
-          Json{{"ev", "tool_result"},
-               {"data", {{"toolUseId", "c1"}, {"content", {{"ok", false}}}, {"isError", true}}}});
-}
-
-TEST_CASE("an ACP tool that was refused has a result, also where the agent tells none") {
-    Lab lab({"", "", "/workspace"});
-    begin(lab);
-    lab.query("t1", "write");
-    lab.agent(permission(7, {{"toolCallId", "c1"}}));
-    const std::string id = lab.events().back()["data"]["id"];
-    const bool is_told = GENERATE(true, false);
-    const std::string option = GENERATE(as<std::string>{}, "y", "n", "none of them");
-    lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", id}, {"optionId", option}});
-    if (is_told)
-        lab.agent(update({{"sessionUpdate", "tool_call_update"},
-                          {"toolCallId", "c1"},
-                          {"status", "failed"},
-                          {"rawOutput", "its own words"}}));
-    lab.agent(reply(3, {{"stopReason", "end_turn"}}));
-    const auto events = lab.events();
-    const bool has_result = is_told || option != "y";
-    REQUIRE(events.size() == (has_result ? 3 : 2));
-    if (has_result)
-        CHECK(events[0]["data"] == Json{{"toolUseId", "c1"},
-                                        {"content", is_told ? "its own words" : "it was not permitted"},
-                                        {"isError", true}});
-}
-
-TEST_CASE("the result of an ACP tool is its texts, or all that it has where that is a diff") {
-    Lab lab({"", "", "/workspace"});
-    begin(lab);
-    lab.query("t1", "write");
-    lab.events();
-    const Json diff = {{"type", "diff"}, {"path", "a"}, {"oldText", "x"}, {"newText", "y"}};
-    const Json text = {{"type", "content"}, {"content", {{"type", "text"}, {"text", "done"}}}};
-    const auto result = [&](const Json& content) {
-        static int count = 0;
-        lab.agent(update({{"sessionUpdate", "tool_call_update"},
-                          {"toolCallId", "c" + std::to_string(++count)},
-                          {"status", "completed"},
-                          {"content", content}}));
-        return lab.events().at(1)["data"]["content"];
-    };
-    CHECK(result(Json::array({text, text})) == "done\ndone");
-    CHECK(result(Json::array({text, diff})) == Json::array({text, diff}));
-    CHECK(result(Json::array()) == "");
 }
 
 TEST_CASE("an interrupt cancels an ACP turn and what it asks, and the next turn works") {
@@ -408,30 +370,6 @@ TEST_CASE(
         CHECK(events[2]["ev"] == "done");
     }
     CHECK(lab.to_agent().at(0)["params"]["prompt"][0]["text"] == "next");
-}
-
-TEST_CASE("a permission that an ACP agent takes back is asked no more") {
-    Lab lab({"", "", "/workspace"});
-    begin(lab);
-    lab.query("t1", "write");
-    lab.agent(permission(7, {{"toolCallId", "c1"}}));
-    lab.agent(permission("8", {{"toolCallId", "c2"}}));
-    lab.to_agent();
-    const Json asked = lab.events().back()["data"]["id"];
-    const auto cancel = [&lab](const Json& id) {
-        lab.agent({{"jsonrpc", "2.0"}, {"method", "$/cancel_request"}, {"params", {{"requestId", id}}}});
-    };
-    cancel(8);
-    CHECK(lab.events().empty());
-    cancel("8");
-    CHECK(lab.are_taken());
-    CHECK(lab.events() == std::vector<Json>{Json{{"ev", "permission_cancel"}, {"data", {{"id", asked}}}}});
-    const auto told = lab.to_agent();
-    REQUIRE(told.size() == 1);
-    CHECK(told[0]["id"] == "8");
-    CHECK(told[0]["error"]["code"] == -32800);
-    lab.host({{"cmd", "permission"}, {"turn", "t1"}, {"id", asked}});
-    CHECK(lab.to_agent().empty());
 }
 
 TEST_CASE("a query that comes before the end of an abandoned turn begins after it") {

@@ -28,7 +28,8 @@ if how == "bears":
 if how == "noisy":
     while True: sys.stdout.write("noise\n" * 1000)
 if how == "usage": complain("error: unknown option '--permission-prompt-tool'"); sys.exit(2)
-if how == "prints": print("Loading", flush=True)
+if how in ("prints", "dies"): print("Loading", flush=True)
+session = None
 for line in sys.stdin:
     m = json.loads(line); kind, i = m.get("method"), m.get("id")
     if kind == "initialize":
@@ -36,9 +37,13 @@ for line in sys.stdin:
         send(id=i, result={"protocolVersion": 0 if how in ("old", "bears") else 1, "agentCapabilities": {"loadSession": True} if how == "deaf" else {"sessionCapabilities": {"resume": {}}}})
     elif kind == "session/load": send(id=i, result={})
     elif kind == "session/resume" and how == "stalls": complain("resuming")
+    elif kind == "session/resume" and how == "forgets": session = "s0"; send(id=i, result={})
     elif kind == "session/resume": complain("no such session"); sys.exit(1)
     elif kind == "session/new": send(id=i, result={"sessionId": "s1"})
     elif kind == "session/prompt":
+        if how == "forgets":
+            if session == "s0": send(id=i, error={"code": -32603, "message": "Session not found"}); continue
+            send(method="session/update", params={"sessionId": "s1", "update": {"sessionUpdate": "agent_message_chunk", "content": m["params"]["prompt"][0]}})
         if how == "dies":
             send(id="p", method="session/request_permission", params={"sessionId": "s1", "toolCall": {"toolCallId": "c1", "title": "Write", "rawInput": {"a": 1}},
                  "options": [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]})
@@ -68,7 +73,8 @@ class AgentLab {
             {"adapter", "acp"}, {"name", "fake"}, {"argv", {"python3", "-c", k_agent, how, fifo_}}};
         const nlohmann::json argv = {"/bin/sh",
                                      "-c",
-                                     "exec env ASH_WORKSPACE_DIR=\"$2\" \"$0\" \"$1\" 2" + log,
+                                     "exec env ASH_WORKSPACE_DIR=\"$2\" ASH_DEBUG_TIMING=" +
+                                         std::string(how == "dies" ? "1" : "0") + " \"$0\" \"$1\" 2" + log,
                                      build_path("bin/atoll-agent"),
                                      recipe.dump(),
                                      folder_.path().string()};
@@ -194,6 +200,8 @@ TEST_CASE("an agent that dies with a permission open ends its turn with what it 
     CHECK(turn.data("error") ==
           nlohmann::json{{"code", "agent_failed"},
                          {"message", "the agent fake exited with status 3; its log ends: out of luck"}});
+    CHECK(lab.has_logged("a line that is no JSON object: Loading\n"));
+    CHECK(lab.has_logged("atoll-agent: timing agent=fake turn=t1 what=tool_use ms="));
     CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 3"})");
     CHECK(lab.is_gone());
 }
@@ -263,6 +271,22 @@ TEST_CASE("an agent that ends over its old session is started again with a new o
     std::string kept;
     std::ifstream(lab.session()) >> kept;
     CHECK(kept == "s1");
+}
+
+TEST_CASE("an agent that lacks its old session at the first prompt does that turn in a new one") {
+    const AgentLab lab("forgets");
+    std::filesystem::create_directories(lab.session().parent_path());
+    std::ofstream(lab.session()) << "s0";
+    Client control = lab.begin();
+    REQUIRE(control.line() == k_started);
+    const Transcript turn = lab.process.run("go");
+    CHECK(turn.names() == "text_delta turn_complete done");
+    CHECK(turn.text == "go");
+    CHECK(lab.has_logged("a new one begins: Session not found\n"));
+    std::string kept;
+    std::ifstream(lab.session()) >> kept;
+    CHECK(kept == "s1");
+    CHECK(lab.process.run("more", "t2").text == "more");
 }
 
 }  // namespace atl::test::driver_test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "agent_protocol_lab.hpp"
 
@@ -176,6 +177,81 @@ TEST_CASE("the pieces of claude's text come once, and its objects as they are") 
           "thinking_delta text_delta text_delta message message text_delta message turn_complete done");
 }
 
+TEST_CASE("the text of claude comes once, however it names and tells its messages") {
+    Lab lab({"", "", "/workspace"});
+    begin(lab);
+    lab.query("t1", "hi");
+    lab.events();
+    const auto text = [&lab] {
+        std::string all;
+        for (const Json& event : lab.events())
+            if (event["ev"] == "text_delta")
+                all += event["data"]["delta"].get<std::string>();
+        return all;
+    };
+    const auto whole = [&lab](const std::string& id, const std::string& said) {
+        lab.agent(assistant(id, {{"type", "text"}, {"text", said}}));
+    };
+    SECTION("pieces without the begin of their message") {
+        lab.agent(delta("text_delta", "text", "Hel"));
+        lab.agent(delta("text_delta", "text", "lo"));
+        whole("m1", "Hello");
+        whole("m2", "!");
+        lab.agent(delta("text_delta", "text", "Bye"));
+        whole("m3", "Bye");
+        CHECK(text() == "Hello!Bye");
+    }
+    SECTION("a message that has no id in its pieces, or nowhere") {
+        const std::string id = GENERATE(as<std::string>{}, "m1", "");
+        lab.agent(stream({{"type", "message_start"}, {"message", Json::object()}}));
+        lab.agent(delta("text_delta", "text", "Hello"));
+        whole(id, "Hello");
+        whole("", "!");
+        CHECK(text() == "Hello!");
+    }
+    SECTION("a content that is a text") {
+        lab.agent({{"type", "assistant"}, {"message", {{"id", "m1"}, {"content", "Hello"}}}});
+        lab.agent(k_success);
+        CHECK(text() == "Hello");
+    }
+    SECTION("a result without a message") {
+        lab.agent(k_success);
+        CHECK(text() == "ok");
+    }
+}
+
+TEST_CASE("claude is ready with its first request answered, or with its session") {
+    Lab lab({"", "", "/workspace"});
+    const Json init = {{"type", "system"}, {"subtype", "init"}, {"session_id", "1111-2222"}};
+    lab.agent(init);
+    CHECK(lab.event_names() == "ready");
+    CHECK(lab.wishes().session == "1111-2222");
+    lab.agent(init);
+    begin(lab);
+    CHECK(lab.event_names().empty());
+}
+
+TEST_CASE("a session that claude lacks at its first prompt leaves the turn to the next start") {
+    Lab lab({"", "1111-2222", "/workspace"});
+    begin(lab);
+    lab.host({{"cmd", "resume"}, {"turns", Json::array({{{"content", "a"}, {"text", "b"}}})}});
+    lab.query("t2", "go on");
+    CHECK(lab.to_agent().at(0)["message"]["content"] == "go on");
+    lab.agent({{"type", "result"},
+               {"subtype", "error_during_execution"},
+               {"is_error", true},
+               {"errors", Json::array({"No conversation found with session ID: 1111-2222"})}});
+    CHECK(lab.event_names() == "ready message");
+    CHECK(lab.wishes().renews);
+    Lab next({"", "", "/workspace", lab.protocol().left()});
+    begin(next);
+    const std::string prompt = next.to_agent().at(0)["message"]["content"];
+    CHECK(prompt.find("User: a\nYou: b\n") != std::string::npos);
+    CHECK(prompt.ends_with("\n\ngo on"));
+    next.agent(k_success);
+    CHECK(next.event_names() == "message text_delta turn_complete done");
+}
+
 TEST_CASE("a permission of claude is asked with its tool, and answered as was chosen") {
     Lab lab({"", "", "/workspace"});
     begin(lab);
@@ -287,13 +363,20 @@ TEST_CASE("an interrupt of claude is no error; a result that is one is") {
         CHECK(events[1]["data"]["result"] == "interrupted");
         lab.query("t2", "again");
         lab.agent(k_success);
-        CHECK(lab.event_names() == "message turn_complete done");
+        CHECK(lab.event_names() == "message text_delta turn_complete done");
     }
     SECTION("an error") {
         lab.agent({{"type", "result"}, {"subtype", "error_max_turns"}, {"is_error", true}});
         const auto events = lab.events();
         REQUIRE(events.size() == 3);
         CHECK(events[1]["data"]["code"] == "error_max_turns");
+    }
+    SECTION("an error with a list of texts") {
+        lab.agent({{"type", "result"},
+                   {"subtype", "error_during_execution"},
+                   {"is_error", true},
+                   {"errors", Json::array({"no such file", 7, "gave up"})}});
+        CHECK(lab.events().at(1)["data"]["message"] == "no such file; gave up");
     }
     SECTION("a success that is none") {
         lab.agent({{"type", "result"}, {"subtype", "success"}, {"is_error", true}, {"result", "no key"}});

@@ -1,8 +1,16 @@
-#include "bridge/adapters/timing.hpp"
+#include "bridge/agents/timing.hpp"
 
+#include <cstdlib>
 #include <utility>
 
-namespace atl::adapter {
+#include "bridge/guest/command.hpp"
+
+namespace atl::guest {
+
+bool Timing::is_wanted() {
+    const char* const value = getenv("ASH_DEBUG_TIMING");
+    return value != nullptr && std::string_view(value) == "1";
+}
 
 void Timing::begin(std::string_view turn) {
     since_ = Clock::now();
@@ -26,13 +34,10 @@ void Timing::agent_line(std::string& log) {
 }
 
 void Timing::look_at(std::string& log, std::string_view lines) {
-    constexpr std::string_view k_begin = "{\"ev\":\"";
     while (is_on_ && !lines.empty()) {
         const std::size_t end = lines.find('\n');
-        std::string_view name = lines.substr(0, end);
+        const std::string name = event_name(lines.substr(0, end));
         lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-        name.remove_prefix(name.starts_with(k_begin) ? k_begin.size() : 0);
-        name = name.substr(0, name.find('"'));
         if (name == "ready" || name == "tool_use" || name == "tool_result" || name == "done")
             tell(log, name);
         else if ((name == "text_delta" || name == "thinking_delta") && !std::exchange(had_delta_, true))
@@ -40,4 +45,4 @@ void Timing::look_at(std::string& log, std::string_view lines) {
     }
 }
 
-}  // namespace atl::adapter
+}  // namespace atl::guest
