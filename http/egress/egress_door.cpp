@@ -297,8 +297,11 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     std::shared_ptr<const TlsContext> tls;
     if (rule != nullptr) {
         auto leaf = tls_of(target, form);
-        if (leaf.has_error())
+        if (leaf.has_error()) {
+            if (form != EgressForm::connect)
+                report->deny(EgressReason::rule);
             co_return leaf.error();
+        }
         tls = std::move(*leaf);
     }
     auto stream = co_await async_reach(context, target, rule, *report);

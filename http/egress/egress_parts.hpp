@@ -120,7 +120,7 @@ enum class EgressReason : std::uint8_t {
     sni_mismatch,     // TLS for another name, or for none
     not_tls,          // the tunnel began with other bytes, or with none in time
     limit,            // a bound of the sandbox, of its user or of the server
-    rule,             // the host is listed, but its rule has no such method or path
+    rule,             // the host is listed, but its rule lets no such request through
 };
 inline constexpr std::size_t k_egress_reasons = 8;
 /// Of static storage.

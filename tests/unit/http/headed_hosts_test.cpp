@@ -565,10 +565,10 @@ TEST_CASE("Plain http: to a host whose rule sets headers is refused") {
     HeadedLab lab;
     const auto program = lab.connect();
     program->send("GET http://a.example:443/ HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
-    lab.run();
-    lab.run();
-    CHECK(program->receive().starts_with("HTTP/1.1 403 "));
+    lab.await_answer(*program);
+    CHECK(lab.answer.starts_with("HTTP/1.1 403 "));
     CHECK(lab.upstreams.empty());
+    CHECK(lab.reports->take() == std::vector<std::string>{"box GET a.example:443 rule"});
 }
 
 TEST_CASE("Rules that set headers are checked as they are set") {
