@@ -32,7 +32,7 @@ constexpr std::string_view k_local = "/workspace/.local";
 constexpr std::string_view k_local_programs = "/workspace/.local/bin";
 // Programs look at one of these for the issuers that they trust, and at the system's file without it.
 constexpr std::string_view k_bundle = base::k_inner_bundle;
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> k_egress_variables = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> k_egress_variables = {
     {{"HTTP_PROXY", k_proxy},
      {"HTTPS_PROXY", k_proxy},
      {"ALL_PROXY", k_proxy},
@@ -50,7 +50,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> k_egress
      {"REQUESTS_CA_BUNDLE", k_bundle},
      {"PIP_CERT", k_bundle},
      {"GIT_SSL_CAINFO", k_bundle},
-     {"CARGO_HTTP_CAINFO", k_bundle}}};
+     {"CARGO_HTTP_CAINFO", k_bundle},
+     {"AWS_CA_BUNDLE", k_bundle},
+     {"DENO_CERT", k_bundle}}};
 
 // Routes with these names are found by the clients of their APIs, in these variables. Clients of OpenAI's
 // want the version in the address, others add it. A key has to be there, or they do not begin.

@@ -75,7 +75,7 @@ constexpr const char* k_data = R"json({
 "egress_denied": {"means": "The proxy of the sandbox refused a request to a host, or cut its tunnel.", "members": {
     "host": {"type": "string", "description": "The host that was asked for, as a name or an address."},
     "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "The port that was asked for."},
-    "reason": {"enum": ["not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls", "limit"], "description": "not_listed, ip_literal: no rule of `network.allow` names it, or no flag of the operator lets it. private_address: it has no address that may be reached. dns: the name has no address. sni_mismatch: the tunnel is TLS for another name, or for none. not_tls: the tunnel began with other bytes. limit: a bound of the sandbox, its user or the server."},
+    "reason": {"enum": ["not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls", "limit", "rule"], "description": "not_listed, ip_literal: no rule of `network.allow` names it, or no flag of the operator lets it. private_address: it has no address that may be reached. dns: the name has no address. sni_mismatch: the tunnel is TLS for another name, or for none. not_tls: the tunnel began with other bytes. limit: a bound of the sandbox, its user or the server. rule: the rule of a host or of a route has no such method or path, or takes https: alone."},
     "route": {"type": "string", "description": "The rule of `network.routes` that was used."},
     "requests": {"type": "integer", "minimum": 2, "description": "So many requests, since this was told last; else one."},
     "omitted": {"type": "integer", "minimum": 1, "description": "So many requests before this one have no event."}},

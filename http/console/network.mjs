@@ -15,6 +15,7 @@ const REASONS = {
     sni_mismatch: 'TLS for another name',
     not_tls: 'bytes that are no TLS',
     limit: 'too many requests',
+    rule: 'a request that its rule does not allow',
 };
 const MAX_DENIALS = 50;
 const DEFAULT_PORTS = [80, 443];

@@ -89,14 +89,8 @@ std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, const R
     return {this, [this, place](const void*) { flows_.erase(place); }};
 }
 
-Decision EgressDoor::admit(RequestContext& context, const Arrival&) {
+Decision EgressDoor::admit(RequestContext&, const Arrival&) {
     Decision decision;
-    // It would show what the proxy has added (RFC 9110 section 9.3.8).
-    if (context.request.method_text == "TRACE") {
-        decision.refusal =
-            refuse(context, Error(Errc::method_not_allowed, "This proxy does not pass TRACE on."));
-        return decision;
-    }
     decision.handler = &handler_;
     decision.body = BodyKind::stream;
     return decision;
@@ -226,8 +220,10 @@ base::Result<std::unique_ptr<HeadPolicy>> EgressDoor::heads_of(const RouteRule& 
                      "Host names another site than the tunnel to " + upstream.text() + '.');
     }
     auto path = path_at_upstream(rule, request.method_text, request.path);
-    if (path.has_error())
+    if (path.has_error()) {
+        report.deny(EgressReason::rule);
         return path.error();
+    }
     auto fields = fields_of(parts_, rule);
     if (fields.has_error())
         return fields.error();
@@ -273,6 +269,9 @@ base::Task<base::Result<EgressGrant>> EgressDoor::async_grant(RequestContext& co
                                                               std::uint16_t default_port) {
     // What is refused has its turn, too: a program that asks again and again costs no more than others.
     const auto turn = co_await async_turn(context);
+    // The answer would show what the proxy has added (RFC 9110 section 9.3.8).
+    if (context.request.method_text == "TRACE")
+        co_return Error(Errc::method_not_allowed, "This proxy does not pass TRACE on.");
     auto listed = rules_->check(context.request.authority, default_port);
     if (listed.has_value()) {
         if (turn.has_error())
@@ -298,8 +297,11 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     std::shared_ptr<const TlsContext> tls;
     if (rule != nullptr) {
         auto leaf = tls_of(target, form);
-        if (leaf.has_error())
+        if (leaf.has_error()) {
+            if (form != EgressForm::connect)
+                report->deny(EgressReason::rule);
             co_return leaf.error();
+        }
         tls = std::move(*leaf);
     }
     auto stream = co_await async_reach(context, target, rule, *report);
@@ -316,12 +318,12 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     auto counted = report->count(std::move(*stream));
     EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), parts_.make_reader, report, turns_};
     if (rule != nullptr) {
-        ports.make_heads = [this, rule, report](const Request& request) {
-            return heads_of(*rule, request, *report);
+        ports.make_heads = [this, rule](const Request& request, EgressReport& asked) {
+            return heads_of(*rule, request, asked);
         };
         ports.tls = std::move(tls);
-        ports.reconnect = [this, &context, target, rule, report] {
-            return async_renew(context, target, *rule, report);
+        ports.reconnect = [this, &context, target, rule](const std::shared_ptr<EgressReport>& asked) {
+            return async_renew(context, target, *rule, asked);
         };
     }
     Response response;

@@ -58,6 +58,7 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     const std::shared_ptr<RelayTurns>& turns() const noexcept { return turns_; }
 
     TargetForms targets() const noexcept override { return TargetForms::of_proxy; }
+    bool is_logged() const noexcept override { return false; }
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override;
 
@@ -73,8 +74,8 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     /// Errors: `refusal`, those of EgressQuestions::ask(); shutting_down.
     base::Task<base::Result<EgressGrant>> async_ask(RequestContext& context, const base::Error& refusal,
                                                     std::uint16_t default_port);
-    /// The target of a request, after its turn. Errors: those of async_turn(), async_ask(),
-    /// EgressRules::check().
+    /// The target of a request, after its turn. Errors: method_not_allowed, for TRACE; those of async_turn(),
+    /// async_ask(), EgressRules::check().
     base::Task<base::Result<EgressGrant>> async_grant(RequestContext& context, std::uint16_t default_port);
     base::Task<base::Result<Response>> async_open(RequestContext& context, EgressForm form,
                                                   std::shared_ptr<EgressReport> report);

@@ -76,7 +76,8 @@ EgressFlow::EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteS
     : form_(form),
       grant_(std::move(grant)),
       upstream_(std::make_shared<Upstream>(std::move(upstream))),
-      ports_(std::move(ports)) {}
+      ports_(std::move(ports)),
+      asked_(ports_.report) {}
 
 EgressFlow::~EgressFlow() = default;
 
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Exchange>> EgressFlow::exchange(const Request& request) c
     const std::string method(request.method_text);
     if (method == "TRACE" || method == "CONNECT")
         return Error(Errc::method_not_allowed, "This proxy does not pass " + method + " on.");
-    auto heads = ports_.make_heads ? ports_.make_heads(request)
+    auto heads = ports_.make_heads ? ports_.make_heads(request, *asked_)
                                    : Result<std::unique_ptr<HeadPolicy>>(std::make_unique<ForwardHeads>(
                                          egress_authority(grant_, k_http_port)));
     if (heads.has_error())
@@ -198,8 +199,8 @@ base::Task<Relay::After> EgressFlow::async_serve_opened(Connection& client, cons
 }
 
 std::unique_ptr<Response> EgressFlow::refusal_of(const Error& error) const {
-    if (ports_.report != nullptr)
-        ports_.report->refuse(error);
+    if (asked_ != nullptr)
+        asked_->refuse(error);
     return ports_.refuse(error);
 }
 
@@ -217,7 +218,7 @@ base::Task<Relay::After> EgressFlow::async_refuse(Connection& client, const Requ
 
 // Null: the upstream is connected again.
 base::Task<std::unique_ptr<Response>> EgressFlow::async_renew() {
-    auto fresh = co_await ports_.reconnect();
+    auto fresh = co_await ports_.reconnect(asked_);
     if (fresh.has_error())
         co_return refusal_of(fresh.error());
     upstream_->renew(std::move(*fresh));
@@ -237,6 +238,8 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
             co_return After::close;
         }
         parser.stream_body();
+        if (ports_.report != nullptr)
+            asked_ = ports_.report->tunneled(parser.request().method_text);
         std::unique_ptr<Response> refusal;
         // Before the head is made: the value of a secret waits for no connection.
         if (ports_.reconnect && upstream_->is_stale())
@@ -260,6 +263,7 @@ base::Task<Relay::After> EgressFlow::async_serve_requests(Connection& client, co
             co_return outcome.instead ? After::close : outcome.after;
         if (!upstream_->is_open())
             co_return After::close;
+        asked_ = ports_.report;
     }
 }
 

@@ -25,20 +25,23 @@ class EgressFlow final : public Relay {
   public:
     /// `open` is told of the client's connection as the flow begins; what it gives lives as long as the flow.
     /// `refuse` makes the answer to a request that got none. `report` is told why the flow ends, and lives as
-    /// long; it may be null.
+    /// long; it may be null without make_heads.
     struct Ports {
         std::function<std::shared_ptr<const void>(Connection& client)> open;
         Exchange::Refusal refuse;
         std::function<std::unique_ptr<EgressOpeningReader>()> make_reader;
         std::shared_ptr<EgressReport> report{};
         std::shared_ptr<RelayTurns> turns{};  // null: its bytes are of no turns
-        /// For each request, or why it does not pass; empty: those of a proxy.
-        std::function<base::Result<std::unique_ptr<HeadPolicy>>(const Request& request)> make_heads{};
+        /// For each request, or why it does not pass, which its report is told; empty: those of a proxy.
+        std::function<base::Result<std::unique_ptr<HeadPolicy>>(const Request& request, EgressReport& report)>
+            make_heads{};
         /// The certificate for the granted name, with which the tunnel is opened. Null: it stays shut.
         std::shared_ptr<const TlsContext> tls{};
-        /// Connects again where the upstream has ended the connection between two requests of a tunnel;
-        /// empty: the tunnel ends with it.
-        std::function<base::Task<base::Result<std::unique_ptr<ByteStream>>>()> reconnect{};
+        /// Connects again where the upstream has ended the connection between two requests of a tunnel, for
+        /// the later one, whose report stays until then; empty: the tunnel ends with it.
+        std::function<base::Task<base::Result<std::unique_ptr<ByteStream>>>(
+            const std::shared_ptr<EgressReport>& report)>
+            reconnect{};
     };
     EgressFlow(EgressForm form, EgressGrant grant, std::unique_ptr<ByteStream> upstream, Ports ports);
     ~EgressFlow() override;
@@ -66,6 +69,7 @@ class EgressFlow final : public Relay {
     class Upstream;
     std::shared_ptr<Upstream> upstream_;
     Ports ports_;
+    std::shared_ptr<EgressReport> asked_;  // of the request that is under way, or of the tunnel; may be null
 };
 
 }  // namespace atl::http

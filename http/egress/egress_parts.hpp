@@ -120,13 +120,15 @@ enum class EgressReason : std::uint8_t {
     sni_mismatch,     // TLS for another name, or for none
     not_tls,          // the tunnel began with other bytes, or with none in time
     limit,            // a bound of the sandbox, of its user or of the server
+    rule,             // the host is listed, but its rule lets no such request through
 };
-inline constexpr std::size_t k_egress_reasons = 7;
+inline constexpr std::size_t k_egress_reasons = 8;
 /// Of static storage.
 std::string_view to_string(EgressReason reason) noexcept;
 
-/// How a program inside asks: with CONNECT, an absolute target, or a path below the name of a route.
-enum class EgressForm : std::uint8_t { connect, absolute, route };
+/// How a program inside asks: with CONNECT, an absolute target, a path below the name of a route, or inside a
+/// tunnel whose requests are read.
+enum class EgressForm : std::uint8_t { connect, absolute, route, tunneled };
 
 /// A request on the way out of a sandbox.
 struct EgressRequest {
@@ -142,8 +144,8 @@ struct EgressRequest {
 struct EgressEnd {
     std::optional<EgressReason> denied{};
     std::optional<base::Errc> failed{};  // the upstream gave no answer, or what was asked for is no request
-    bool was_open = false;               // it was connected
-    std::uint64_t bytes_up = 0;          // to the upstream
+    bool was_open = false;               // it was connected; never of EgressForm::tunneled: its tunnel was
+    std::uint64_t bytes_up = 0;          // to the upstream; those of a tunnel are of its requests, too
     std::uint64_t bytes_down = 0;
     base::Millis lasted{0};
 };

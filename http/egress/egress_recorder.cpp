@@ -15,6 +15,8 @@ std::string_view form_name(EgressForm form) noexcept {
             return "absolute";
         case EgressForm::route:
             return "route";
+        case EgressForm::tunneled:
+            return "tunneled";
     }
     return "";
 }
@@ -37,12 +39,15 @@ void EgressRecorder::count(const EgressEnd& end) {
         ++counters_.denied[static_cast<std::size_t>(*end.denied)];
     else
         ++(end.failed ? counters_.failed : counters_.allowed);
+    if (!end.was_open)
+        return;
     counters_.bytes_up += end.bytes_up;
     counters_.bytes_down += end.bytes_down;
-    counters_.open -= end.was_open ? 1U : 0U;
+    --counters_.open;
 }
 
-// A request that never was connected, and was not refused, is told by its answer alone.
+// A request that never was connected, and was not refused, is told by its answer alone; one in a tunnel that
+// got through, by the tunnel.
 void EgressRecorder::tell(const EgressRequest& request, const EgressEnd& end) {
     if (request.host.empty() || (!end.denied && !end.was_open))
         return;

@@ -21,6 +21,8 @@ std::string_view to_string(EgressReason reason) noexcept {
             return "not_tls";
         case EgressReason::limit:
             return "limit";
+        case EgressReason::rule:
+            return "rule";
     }
     return "";
 }
@@ -55,16 +57,22 @@ class EgressReport::CountedStream final : public ByteStream {
     const std::shared_ptr<Bytes> bytes_;
 };
 
-EgressReport::EgressReport(std::shared_ptr<EgressReports> to, EgressRequest request)
+EgressReport::EgressReport(std::shared_ptr<EgressReports> to, EgressRequest request,
+                           std::shared_ptr<Bytes> bytes)
     : to_(std::move(to)),
       request_(std::move(request)),
-      began_(to_ == nullptr ? base::SteadyTime() : to_->now()) {}
+      began_(to_ == nullptr ? base::SteadyTime() : to_->now()),
+      bytes_(std::move(bytes)),
+      before_(*bytes_) {}
+
+EgressReport::EgressReport(std::shared_ptr<EgressReports> to, EgressRequest request)
+    : EgressReport(std::move(to), std::move(request), std::make_shared<Bytes>()) {}
 
 EgressReport::~EgressReport() {
     if (to_ == nullptr)
         return;
-    end_.bytes_up = bytes_->up;
-    end_.bytes_down = bytes_->down;
+    end_.bytes_up = bytes_->up - before_.up;
+    end_.bytes_down = bytes_->down - before_.down;
     end_.lasted = std::chrono::floor<base::Millis>(to_->now() - began_);
     to_->ended(request_, end_);
 }
@@ -97,9 +105,16 @@ void EgressReport::refuse(const base::Error& error) {
 std::unique_ptr<ByteStream> EgressReport::count(std::unique_ptr<ByteStream> stream) {
     if (to_ == nullptr)
         return stream;
-    if (!std::exchange(end_.was_open, true))
+    if (request_.form != EgressForm::tunneled && !std::exchange(end_.was_open, true))
         to_->opened();
     return std::make_unique<CountedStream>(std::move(stream), bytes_);
+}
+
+std::shared_ptr<EgressReport> EgressReport::tunneled(std::string_view method) const {
+    EgressRequest request = request_;
+    request.form = EgressForm::tunneled;
+    request.method = method;
+    return std::shared_ptr<EgressReport>(new EgressReport(to_, std::move(request), bytes_));
 }
 
 EgressLookUp told_look_up(EgressLookUp look_up, std::shared_ptr<EgressReports> to) {

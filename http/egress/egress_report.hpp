@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "http/egress/egress_parts.hpp"
 
@@ -27,19 +28,24 @@ class EgressReport {
     void refuse(const base::Error& error);
     /// It is connected: counts the bytes that pass `stream`, which may outlive this.
     std::unique_ptr<ByteStream> count(std::unique_ptr<ByteStream> stream);
+    /// For a request inside this tunnel: reported on its own, with the bytes that pass until its report ends.
+    /// A tunnel has one at a time.
+    std::shared_ptr<EgressReport> tunneled(std::string_view method) const;
 
   private:
     struct Bytes {
         std::uint64_t up = 0;
         std::uint64_t down = 0;
     };
+    EgressReport(std::shared_ptr<EgressReports> to, EgressRequest request, std::shared_ptr<Bytes> bytes);
     class CountedStream;
 
     const std::shared_ptr<EgressReports> to_;
     EgressRequest request_;
     EgressEnd end_;
     const base::SteadyTime began_;
-    const std::shared_ptr<Bytes> bytes_ = std::make_shared<Bytes>();
+    const std::shared_ptr<Bytes> bytes_;  // of a tunnel and of its requests
+    const Bytes before_;                  // those of requests before this one
 };
 
 /// `look_up`, of which each answer is told. `to` may be null.

@@ -3,9 +3,7 @@
 #include <ares.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cassert>
@@ -87,15 +85,6 @@ Outcome outcome_of(int ares_status) noexcept {
     }
 }
 
-// A text that changes when the file is written or replaced. Empty: there is no file.
-std::string file_version(const std::string& path) {
-    struct stat now {};
-    if (::stat(path.c_str(), &now) != 0)
-        return "";
-    return fmt::format("{}:{}:{}:{}.{}", now.st_dev, now.st_ino, now.st_size, now.st_mtim.tv_sec,
-                       now.st_mtim.tv_nsec);
-}
-
 }  // namespace
 
 struct Resolver::Lookup {
@@ -127,6 +116,7 @@ Resolver::Resolver(const base::Executor& executor, base::Timers& timers, const b
       timers_(timers),
       clock_(clock),
       options_(std::move(options)),
+      hosts_(options_.hosts),
       cache_(options_.cache),
       resolv_conf_version_(file_version(options_.resolv_conf)) {
     int status = ares_library_init(ARES_LIB_INIT_ALL);
@@ -187,7 +177,7 @@ std::unique_ptr<Resolver::Query> Resolver::start(std::string_view name, Shares s
         lookup = found->second;
         query->shares_ = std::move(shares);
     } else {
-        query->answer_ = find_in_hosts_file(*asked);
+        query->answer_ = find_in_hosts(*asked);
         if (query->answer_)
             return query;
         lookup = std::make_shared<Lookup>(*asked, std::move(shares));
@@ -225,25 +215,11 @@ void Resolver::read_servers_again() {
     arm_retries();
 }
 
-ResolutionPtr Resolver::find_in_hosts_file(const std::string& name) {
+ResolutionPtr Resolver::find_in_hosts(const std::string& name) {
     std::vector<IpAddress> v4;
     std::vector<IpAddress> v6;
-    for (const int family : {AF_INET, AF_INET6}) {
-        hostent* entry = nullptr;
-        if (ares_gethostbyname_file(channel_, name.c_str(), family, &entry) != ARES_SUCCESS)
-            continue;
-        const std::unique_ptr<hostent, decltype(&ares_free_hostent)> owned(entry, &ares_free_hostent);
-        for (char** bytes = entry->h_addr_list; *bytes != nullptr && entry->h_addrtype == family; ++bytes) {
-            sockaddr_storage address{};
-            address.ss_family = static_cast<sa_family_t>(family);
-            if (family == AF_INET)
-                std::memcpy(&reinterpret_cast<sockaddr_in&>(address).sin_addr, *bytes, sizeof(in_addr));
-            else
-                std::memcpy(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr, *bytes, sizeof(in6_addr));
-            if (const auto usable = address_of(address))
-                (family == AF_INET ? v4 : v6).push_back(*usable);
-        }
-    }
+    for (const IpAddress& address : hosts_.find(name))
+        (address.is_v4() ? v4 : v6).push_back(address);
     if (v4.empty() && v6.empty())
         return nullptr;
     const auto answer = found_addresses(v4, v6);

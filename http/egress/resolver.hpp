@@ -1,5 +1,5 @@
 // Host names to addresses, by DNS, with c-ares in the loop of the server: nothing here waits. The servers are
-// those of resolv.conf, which is read again when it has changed. Names of /etc/hosts come before DNS.
+// those of resolv.conf, which is read again when it has changed, as /etc/hosts is: its names come before DNS.
 //
 // Invariants: a name is absolute, so no search domain is tried; an address literal is asked for nowhere; a
 // resolution has at most k_max_addresses addresses, whatever servers send; equal look-ups at the same time
@@ -24,6 +24,7 @@
 #include "core/base/shares.hpp"
 #include "core/base/task.hpp"
 #include "http/egress/address_cache.hpp"
+#include "http/egress/hosts_file.hpp"
 
 struct ares_addrinfo;
 struct ares_channeldata;
@@ -46,6 +47,7 @@ class Resolver {
         std::string resolv_conf = "/etc/resolv.conf";
         std::uint16_t port = 53;  // of all servers
         AddressCache::Bounds cache;
+        std::string hosts = "/etc/hosts";
     };
     /// The places that a caller took for a look-up, in the budgets that it keeps to.
     using Shares = std::vector<base::Share>;
@@ -83,7 +85,7 @@ class Resolver {
     static void on_answer(void* part, int status, int timeouts, ares_addrinfo* found);
     int open_channel(ares_channeldata*& channel);
     void read_servers_again();
-    ResolutionPtr find_in_hosts_file(const std::string& name);
+    ResolutionPtr find_in_hosts(const std::string& name);
     void ask(const LookupPtr& lookup, int family);
     void take(Part& part, int status, const ares_addrinfo* found);
     void finish(const LookupPtr& lookup);
@@ -97,6 +99,7 @@ class Resolver {
     base::Timers& timers_;
     const base::Clock& clock_;
     const Options options_;
+    HostsFile hosts_;
     AddressCache cache_;
     ares_channeldata* channel_ = nullptr;
     std::string resolv_conf_version_;

@@ -71,52 +71,49 @@ std::shared_ptr<const void> RouteDoor::enlist(const RouteRulePtr& route, Connect
     return {this, [this, place](const void*) { flows_.erase(place); }};
 }
 
-Decision RouteDoor::admit(RequestContext& context, const Arrival&) {
+Decision RouteDoor::admit(RequestContext&, const Arrival&) {
     Decision decision;
-    // The answer to TRACE would show what the route sets (RFC 9110 section 9.3.8); behind CONNECT are bytes
-    // that no rule of the route has looked at.
-    const std::string_view method = context.request.method_text;
-    if (method == "TRACE" || method == "CONNECT") {
-        decision.refusal = refuse(
-            context, Error(Errc::method_not_allowed, "No route passes " + std::string(method) + " on."));
-        return decision;
-    }
     decision.handler = &handler_;
     decision.body = BodyKind::stream;
     return decision;
 }
 
-Result<RouteDoor::Asked> RouteDoor::find(const Request& request) const {
+RouteDoor::Asked RouteDoor::find(const Request& request) const {
     std::string_view rest = request.path;
     rest.remove_prefix(rest.starts_with('/') ? 1 : 0);
     const auto slash = std::min(rest.find('/'), rest.size());
     const std::string_view name = rest.substr(0, slash);
     rest.remove_prefix(slash);
     const auto found = routes_.find(name);
-    if (found == routes_.end() || name.empty())
+    return {found == routes_.end() || name.empty() ? nullptr : found->second, std::string(rest)};
+}
+
+Result<std::string> RouteDoor::path_of(const Request& request, const Asked& asked, EgressReport& report) {
+    // The answer to TRACE would show what the route sets (RFC 9110 section 9.3.8); behind CONNECT are bytes
+    // that no rule of the route has looked at.
+    const std::string_view method = request.method_text;
+    if (method == "TRACE" || method == "CONNECT")
+        return Error(Errc::method_not_allowed, "No route passes " + std::string(method) + " on.");
+    if (asked.route == nullptr)
         return Error(Errc::not_found, "This sandbox has no route of this name.");
-    auto path = path_at_upstream(*found->second, request.method_text, rest);
+    auto path = path_at_upstream(*asked.route, method, asked.rest);
     if (path.has_error())
-        return path.error();
-    return Asked{found->second, std::move(*path)};
+        report.deny(EgressReason::rule);
+    return path;
 }
 
 base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
-    auto asked = find(context.request);
+    const Asked asked = find(context.request);
     EgressRequest request;
     request.sandbox_id = sandbox_id_;
     request.form = EgressForm::route;
     request.method = context.request.method_text;
-    if (asked.has_value())
-        request.route = asked->route->settings.name;
+    if (asked.route != nullptr)
+        request.route = asked.route->settings.name;
     const auto report = std::make_shared<EgressReport>(parts_.reports, std::move(request));
-    if (asked.has_error()) {
-        // What is refused has its turn, too, as at the proxy.
-        static_cast<void>(co_await door_->async_turn(context));
-        report->refuse(asked.error());
-        co_return asked.error();
-    }
-    auto response = co_await async_open(context, *asked, report);
+    if (asked.route != nullptr)
+        report->about(asked.route->upstream.endpoint.host.name, asked.route->upstream.endpoint.port);
+    auto response = co_await async_open(context, asked, report);
     if (response.has_error())
         report->refuse(response.error());
     co_return response;
@@ -124,11 +121,14 @@ base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
 
 base::Task<Result<Response>> RouteDoor::async_open(RequestContext& context, const Asked& asked,
                                                    std::shared_ptr<EgressReport> report) {
-    const RouteRulePtr route = asked.route;
-    report->about(route->upstream.endpoint.host.name, route->upstream.endpoint.port);
+    // What is refused has its turn, too, as at the proxy.
     const auto turn = co_await door_->async_turn(context);
+    const auto path = path_of(context.request, asked, *report);
+    if (path.has_error())
+        co_return path.error();
     if (turn.has_error())
         co_return turn.error();
+    const RouteRulePtr route = asked.route;
     const auto grant = route->rules->check(route->upstream.endpoint.text(), 0);
     if (grant.has_error())
         co_return grant.error();
@@ -143,12 +143,12 @@ base::Task<Result<Response>> RouteDoor::async_open(RequestContext& context, cons
     if (fields.has_error())
         co_return fields.error();
     auto heads = std::make_shared<std::unique_ptr<HeadPolicy>>(
-        std::make_unique<RouteHeads>(route->upstream.authority(), asked.path, std::move(*fields)));
+        std::make_unique<RouteHeads>(route->upstream.authority(), *path, std::move(*fields)));
     auto enlist_it = [this, route](Connection& client) { return enlist(route, client); };
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));
     };
-    auto take_heads = [heads](const Request&) -> Result<std::unique_ptr<HeadPolicy>> {
+    auto take_heads = [heads](const Request&, EgressReport&) -> Result<std::unique_ptr<HeadPolicy>> {
         return std::move(*heads);
     };
     EgressFlow::Ports ports{std::move(enlist_it), std::move(refuse_it), {}, report,

@@ -30,6 +30,7 @@ class RouteDoor final : public Service, public std::enable_shared_from_this<Rout
     /// Requests that are under way.
     std::size_t open() const noexcept { return flows_.size(); }
 
+    bool is_logged() const noexcept override { return false; }
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override {
         return door_->refuse(context, error);
@@ -40,15 +41,19 @@ class RouteDoor final : public Service, public std::enable_shared_from_this<Rout
         RouteRulePtr route;
         Connection* client;
     };
-    /// A request that its route lets through.
+    /// Which route a request means.
     struct Asked {
-        RouteRulePtr route;
-        std::string path;  // at the upstream
+        RouteRulePtr route;  // null: there is none of this name
+        std::string rest;    // of the path, behind the name
     };
 
     void add(const sandbox::EgressRoute& route, const std::string& user_id);
     bool is_current(const RouteRulePtr& route) const;
-    base::Result<Asked> find(const Request& request) const;
+    Asked find(const Request& request) const;
+    /// The path of a request at its upstream. Errors: method_not_allowed, for TRACE and CONNECT; not_found;
+    /// network_not_allowed, where the route does not let it through.
+    static base::Result<std::string> path_of(const Request& request, const Asked& asked,
+                                             EgressReport& report);
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
     base::Task<base::Result<Response>> async_open(RequestContext& context, const Asked& asked,
                                                   std::shared_ptr<EgressReport> report);

@@ -62,6 +62,8 @@ class Service {
     /// Whether one more connection of `peer` may be served; the lease is kept as long as it lives. Asked of
     /// a listener's service for any host. Errors become its refusal.
     virtual base::Result<CountLimiter::Lease> connect(const PeerAddress& peer);
+    /// False: its requests have no lines in the server's log. Those of programs inside have reports instead.
+    virtual bool is_logged() const noexcept { return true; }
     /// Decides on a request from its head, before any byte of its body is read. `context` has the request,
     /// its id and the peer as the client; the service fills in what its handlers need.
     virtual Decision admit(RequestContext& context, const Arrival& arrival) = 0;

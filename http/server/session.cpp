@@ -380,7 +380,8 @@ base::Task<Session::Next> Session::async_refuse_unread(Error error) {
 void Session::count(const RequestContext& context, const Response& response, Origin origin) const {
     state_.count_response(response.status);
     service_->count_response(response.status);
-    log_request(context, response, origin);
+    if (service_->is_logged())
+        log_request(context, response, origin);
 }
 
 void Session::log_request(const RequestContext& context, const Response& response, Origin origin) const {

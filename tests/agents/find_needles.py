@@ -1,6 +1,8 @@
-"""Looks for texts inside a sandbox: in every file but those of /usr, in the environment, the command line and the memory of every process.
+"""Usage: find_needles.py [FILE [PID...]]
 
-stdin: an object of texts by names, in hexadecimal, so that nobody else has them. stdout: an object of the places of each, by the names.
+Looks for texts inside a sandbox: in every file but those of /usr, in the environment, the command line and the memory of every process;
+with PIDs in those processes alone, as the host's root can. FILE, else stdin: an object of texts by names, in hexadecimal, so that nobody
+else has them. stdout: an object of the places of each, by the names.
 """
 
 import json
@@ -44,16 +46,16 @@ def memory(process):
                     pass
 
 
-def places():
+def places(processes):
     """(name of a place, its pieces)"""
-    for folder, folders, names in os.walk("/"):
+    for folder, folders, names in [] if processes else os.walk("/"):
         if folder == "/":
             folders[:] = [name for name in folders if name not in ("proc", "sys", "usr", "lib", "lib64", "bin", "sbin")]
         for name in names:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and not os.path.islink(path):
                 yield path, pieces(path)
-    for process in filter(str.isdigit, os.listdir("/proc")):
+    for process in processes or filter(str.isdigit, os.listdir("/proc")):
         if process != SELF:
             for name in ("environ", "cmdline"):
                 yield f"/proc/{process}/{name}", pieces(f"/proc/{process}/{name}")
@@ -61,9 +63,10 @@ def places():
 
 
 def main():
-    needles = {name: bytes.fromhex(text) for name, text in json.load(sys.stdin).items()}
+    source = open(sys.argv[1]) if len(sys.argv) > 1 else sys.stdin
+    needles = {name: bytes.fromhex(text) for name, text in json.load(source).items()}
     found = {name: [] for name in needles}
-    for place, texts in places():
+    for place, texts in places(sys.argv[2:]):
         try:
             for text in texts:
                 for name, needle in needles.items():

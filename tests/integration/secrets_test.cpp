@@ -1,12 +1,17 @@
 // Secrets of a real server: where a value is not, and a start with another key.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/file_search.hpp"
 
 namespace secrets_test {
 
@@ -19,20 +24,34 @@ const std::string k_path = "/v1/secrets/MODEL_KEY";
 const std::string k_value = "sk-looked-for-4242424242";
 const std::string k_body = R"({"value":")" + k_value + R"(","hosts":["api.example.com"],"userId":"alice"})";
 
-std::string bytes_of(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
+/// The folder in which this process and its children are, and their bound of core dumps, as long as the
+/// object lives.
+class CoreFolder {
+  public:
+    explicit CoreFolder(const fs::path& folder) : folder_(folder), before_(fs::current_path()) {
+        REQUIRE(::getrlimit(RLIMIT_CORE, &limit_) == 0);
+        const rlimit most{limit_.rlim_max, limit_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_CORE, &most) == 0);
+        fs::current_path(folder);
+    }
+    ~CoreFolder() {
+        fs::current_path(before_);
+        ::setrlimit(RLIMIT_CORE, &limit_);
+    }
+    CoreFolder(const CoreFolder&) = delete;
+    CoreFolder& operator=(const CoreFolder&) = delete;
 
-/// The regular files below `folder` that have this text.
-std::vector<fs::path> files_with(const fs::path& folder, const std::string& text) {
-    std::vector<fs::path> found;
-    for (const auto& entry :
-         fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied))
-        if (entry.is_regular_file() && bytes_of(entry.path()).find(text) != std::string::npos)
-            found.push_back(entry.path());
-    return found;
-}
+    bool has_core() const {
+        return std::any_of(fs::directory_iterator(folder_), fs::directory_iterator(), [](const auto& entry) {
+            return entry.path().filename().string().starts_with("core");
+        });
+    }
+
+  private:
+    const fs::path folder_;
+    const fs::path before_;
+    rlimit limit_{};
+};
 
 }  // namespace
 
@@ -67,6 +86,22 @@ TEST_CASE("A secret's value is in no file, log or answer of the server, and its 
     std::string soft;
     std::istringstream(line.substr(line.find("size") + 4)) >> soft;
     CHECK((soft == "0" || soft == "1"));
+}
+
+TEST_CASE("A server that a signal ends leaves no core dump") {
+    const TempDir dir;
+    const CoreFolder folder(dir.path());
+    {
+        ServerProcess server;
+        ApiClient(server).call(201, "PUT", k_path, k_body);
+        server.signal(SIGABRT);
+        CHECK(server.stop() != 0);
+    }
+    CHECK_FALSE(folder.has_core());
+    // The control.
+    REQUIRE(std::system("sh -c 'kill -ABRT $$' 2> /dev/null") != 0);  // NOLINT: the text is fixed
+    if (!folder.has_core())
+        SKIP("this host writes core dumps elsewhere, or none (kernel.core_pattern, ulimit -H -c)");
 }
 
 TEST_CASE("A start without the key of secrets says which must be put again, and goes on") {

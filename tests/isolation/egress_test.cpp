@@ -1,9 +1,12 @@
 // The way out of a sandbox: its own proxy reaches what its list names, and there is no other way.
+#include <openssl/ec.h>
+#include <openssl/pem.h>
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -92,6 +95,54 @@ for i in range(int(sys.argv[1])):
         kept.popleft().close()
 open("/workspace/flooded", "w").close()
 )";
+
+// Has a key in memory.
+constexpr const char* k_key_holder = R"(
+import time
+held = open("/workspace/control.der", "rb").read()
+open("/workspace/held", "w").close()
+while True:
+    time.sleep(60)
+)";
+
+using KeyPtr = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+
+// A private key of P-256 in DER (RFC 5915 section 3): version 1 and the 32 bytes of the key come first, the
+// public key last, also within PKCS #8.
+constexpr std::string_view k_key_begin = "\x30\x77\x02\x01\x01\x04\x20";
+
+std::string encoded(EVP_PKEY* key, int (*encode)(const EVP_PKEY*, unsigned char**)) {
+    unsigned char* bytes = nullptr;
+    const int size = encode(key, &bytes);
+    REQUIRE(size > 0);
+    const std::string text(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    OPENSSL_free(bytes);
+    return text;
+}
+
+/// The end of `key` in DER: [1], a BIT STRING without unused bits, the point.
+std::string key_end(EVP_PKEY* key) {
+    return std::string("\xa1\x44\x03\x42\x00", 5) + encoded(key, &i2d_PublicKey);
+}
+
+/// PKCS #8.
+std::string pem_of_key(EVP_PKEY* key) {
+    const std::unique_ptr<BIO, decltype(&BIO_free)> memory(BIO_new(BIO_s_mem()), &BIO_free);
+    REQUIRE(PEM_write_bio_PrivateKey(memory.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
+    char* text = nullptr;
+    const long size = BIO_get_mem_data(memory.get(), &text);
+    return {text, static_cast<std::size_t>(size)};
+}
+
+/// The public key.
+KeyPtr key_of_certificate(const std::string& pem) {
+    const std::unique_ptr<BIO, decltype(&BIO_free)> text(
+        BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free);
+    const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+        PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr), &X509_free);
+    REQUIRE(certificate != nullptr);
+    return {X509_get_pubkey(certificate.get()), &EVP_PKEY_free};
+}
 
 Json reaching(const Json& allow) {
     return {{"network", {{"mode", "egress"}, {"allow", allow}}}};
@@ -298,11 +349,26 @@ TEST_CASE(
         CHECK(with.run("echo x >> " + bundle + " || echo x >> " + usual + " || rm " + bundle).exit_code != 0);
         CHECK(without.run("test -e " + bundle).exit_code == 1);
         CHECK(without.run("printenv SSL_CERT_FILE").exit_code == 1);
-        // Nothing that a program inside can read has its key; the search finds what is there.
-        with.put("control", "-----BEGIN EC PRIVATE KEY-----\n");
-        CHECK(with.run("grep -rslE 'BEGIN ([A-Z]+ )?PRIVATE KEY' /atoll /run /tmp /workspace /agent /etc/ssl "
-                       "/proc/1/environ /proc/1/cmdline")
-                  .output == "/workspace/control\n");
+        // No file and no memory inside has its key, by its encoded end or by any encoded beginning; the
+        // search finds another key of the same kind.
+        const KeyPtr control(EVP_EC_gen("P-256"), &EVP_PKEY_free);
+        const std::string der = encoded(control.get(), &i2d_PrivateKey);
+        REQUIRE(der.starts_with(k_key_begin));
+        with.put("control.der", der);
+        with.put("control.pem", pem_of_key(control.get()));
+        lab.api.call(201, "POST", "/v1/sandboxes/" + with.sandbox_id() + "/processes",
+                     Json{{"argv", {"python3", "-c", k_key_holder}}}.dump());
+        REQUIRE(eventually([&] { return with.run("ls /workspace/held").exit_code == 0; }));
+        const Findings found = with.find({{"own", key_end(key_of_certificate(issuer).get())},
+                                          {"control", key_end(control.get())},
+                                          {"begin", std::string(k_key_begin)},
+                                          {"pem", "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH"}});
+        CHECK(found.at("own").empty());
+        CHECK(found.at("control").contains("/workspace/control.der"));
+        CHECK(found.at("begin") == found.at("control"));
+        CHECK(found.at("pem") == std::set<std::string>{"/workspace/control.pem"});
+        if (is_root())
+            CHECK(has_place(found.at("control"), "/mem"));
     }
 }
 

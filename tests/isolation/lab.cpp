@@ -12,6 +12,8 @@
 #include <memory>
 #include <sstream>
 
+#include "tests/support/paths.hpp"
+
 namespace atl::test {
 namespace fs = std::filesystem;
 
@@ -44,6 +46,16 @@ std::vector<pid_t> launchers(pid_t server) {
         return read_host_file("/proc/" + std::to_string(pid) + "/comm") != "bwrap\n";
     });
     return found;
+}
+
+std::string hexadecimal(const std::string& bytes) {
+    constexpr std::string_view k_digits = "0123456789abcdef";
+    std::string text;
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        text += {k_digits[byte >> 4U], k_digits[byte & 15U]};
+    }
+    return text;
 }
 
 std::map<Privilege, std::unique_ptr<Lab>>& labs() {
@@ -82,6 +94,11 @@ Lab::Lab(Privilege privilege, Words arguments, fs::path data_dir)
       has_private_uids(name != "rootless"),
       server(options(privilege, std::move(arguments), std::move(data_dir), services)),
       api(server) {}
+
+bool has_place(const std::set<std::string>& places, std::string_view end) {
+    return std::any_of(places.begin(), places.end(),
+                       [end](const std::string& place) { return place.ends_with(end); });
+}
 
 std::vector<Privilege> privileges() {
     if (!is_root())
@@ -192,6 +209,28 @@ std::string Sandbox::probe_in_background(const Words& arguments, const std::stri
     return output("exec {told}< <(" + probe_command(arguments) + ")\n" +
                   "while read -r line <&$told; do echo \"$line\"; [[ $line == " + quoted(start) +
                   "* ]] && exit 0; done; exit 1");
+}
+
+Findings Sandbox::find(const std::map<std::string, std::string>& texts) {
+    Json needles = Json::object();
+    for (const auto& [name, text] : texts)
+        needles[name] = hexadecimal(text);
+    const std::string program = source_path("tests/agents/find_needles.py");
+    put("find_needles.py", read_host_file(program));
+    put("needles.json", needles.dump());
+    const std::string inside = "python3 -I /workspace/find_needles.py /workspace/needles.json";
+    auto found = Json::parse(output(inside)).get<Findings>();
+    if (!is_root())
+        return found;
+    Words command{"/usr/bin/python3", "-I", program, workspace() / "needles.json"};
+    for (const pid_t pid : processes())
+        command.push_back(std::to_string(pid));
+    const RunResult outside = run_outside(command, ::geteuid());
+    INFO(outside.output);
+    REQUIRE(outside.status == 0);
+    for (const auto& [name, places] : Json::parse(outside.output).get<Findings>())
+        found[name].insert(places.begin(), places.end());
+    return found;
 }
 
 void Sandbox::put(const std::string& name, const std::string& text) {

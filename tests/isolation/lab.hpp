@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/isolation/outside.hpp"
@@ -35,6 +37,10 @@ class Lab {
 std::vector<Privilege> privileges();
 /// Runs the test once for each privilege, each with its lab.
 Lab& each_lab();
+
+using Findings = std::map<std::string, std::set<std::string>>;
+/// True if one of `places` ends so.
+bool has_place(const std::set<std::string>& places, std::string_view end);
 
 /// A conversation with the shell agent, deleted with the object.
 class Sandbox {
@@ -68,6 +74,10 @@ class Sandbox {
     std::string probe_command(const Words& arguments);
     /// Copies a program of the host into the workspace, under its own name.
     void bring(const std::filesystem::path& program);
+    /// The places inside that hold each of `texts`, both by the names of the texts: files, and as /proc/PID/…
+    /// environments, command lines and memory of processes. For root of the host also those that no program
+    /// inside can read, by the host's pids: the launcher and process 1.
+    Findings find(const std::map<std::string, std::string>& texts);
     /// A file in the workspace that belongs to the sandbox.
     void put(const std::string& name, const std::string& text);
     /// True if it still is the generation that it began with, and answers.

@@ -3,33 +3,15 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <sstream>
 
 #include "tests/isolation/lab.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/isolation/package_host.hpp"
 
 namespace packages_test {
 
 using namespace atl::test;
 
 namespace {
-
-struct PackageHost {
-    PackageHost()
-        : process(
-              {"/usr/bin/python3", source_path("tests/isolation/package_host.py"), folder.path().string()},
-              ::geteuid()) {
-        std::istringstream told(process.read_until("ports "));
-        std::string word;
-        told >> word >> http_port >> https_port;
-        REQUIRE_FALSE(https_port.empty());
-    }
-
-    TempDir folder;
-    HostProcess process;
-    std::string http_port;
-    std::string https_port;
-};
 
 Json reaching_packages(const Json& allow) {
     return {{"mode", "egress"}, {"allow", allow}};

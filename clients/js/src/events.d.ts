@@ -64,7 +64,7 @@ export type AtollEvent =
     | EventOf<'port_opened', { port: number; url: string | null }>
     | EventOf<'port_closed', { port: number }>
     | EventOf<'preview_changed', { url: string | null }>
-    | EventOf<'egress_denied', EgressTarget & { reason: string; route?: string }>
+    | EventOf<'egress_denied', EgressTarget & { reason: 'not_listed' | 'ip_literal' | 'private_address' | 'dns' | 'sni_mismatch' | 'not_tls' | 'limit' | 'rule'; route?: string }>
     | EventOf<'egress_closed', EgressTarget & { bytesUp: number; bytesDown: number; ms: number; route?: string }>
     | EventOf<'egress_request', { id: string; host: string; port: number }>
     | EventOf<'egress_resolved', { id: string; decision: 'once' | 'always' | 'deny' }>

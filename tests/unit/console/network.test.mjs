@@ -38,13 +38,15 @@ test('each refusal has the rule that lets it through, or none', () => {
         denied('2001:db8::1', 443, 'ip_literal'),
         denied('host.example', 22, 'not_tls'),
         denied('inner.example', 443, 'private_address'),
+        denied('model.example', 443, 'rule'),
         denied('nowhere.example', 443, 'dns'),
         denied('other.example', 443, 'constructor'),
     );
     assert.deepEqual(
         denials.shown(egress()).map(({ rule }) => rule),
-        ['registry.example.com:443', '192.0.2.7:8080', '[2001:db8::1]:443', 'host.example:22/tcp', null, null, null],
+        ['registry.example.com:443', '192.0.2.7:8080', '[2001:db8::1]:443', 'host.example:22/tcp', null, null, null, null],
     );
+    assert.match(denialText(denied('model.example', 443, 'rule')), /model\.example port 443: a request that its rule does not allow\.$/);
 });
 
 test('what a rule lets through by now is not shown', () => {

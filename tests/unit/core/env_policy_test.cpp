@@ -138,7 +138,7 @@ TEST_CASE("What programs of a sandbox with a way out install is kept with its wo
     CHECK(holds("NPM_CONFIG_PREFIX", "/workspace/.local"));
     CHECK(holds("PIP_BREAK_SYSTEM_PACKAGES", "0"));
     for (const char* name : {"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
-                             "PIP_CERT", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO"})
+                             "PIP_CERT", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"})
         CHECK(holds(name, "/atoll/certificates.crt"));
 }
 

@@ -243,13 +243,16 @@ TEST_CASE("Requests of a sandbox beyond the rate wait, those that are refused am
     const auto granted = lab.connect("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n");
     const auto refused = lab.connect("GET http://b.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n");
     CHECK(lab.looked_up.empty());
+    const auto traced = lab.connect("TRACE http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n");
     CHECK(lab.take(*refused).empty());
+    CHECK(lab.take(*traced).empty());
     lab.connect("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n", *lab.neighbour);
     CHECK(lab.looked_up.size() == 1);
-    lab.advance(2 * base::k_egress_interval);
+    lab.advance(3 * base::k_egress_interval);
     CHECK(lab.looked_up.size() == 2);
     CHECK(lab.dialed.size() == 2);
     CHECK(lab.take(*refused).starts_with("HTTP/1.1 403 "));
+    CHECK(lab.take(*traced).starts_with("HTTP/1.1 405 "));
 }
 
 TEST_CASE("A tunnel and an answer without a byte for long end, and each byte begins the time anew") {

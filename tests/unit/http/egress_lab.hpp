@@ -98,6 +98,31 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
     std::string name_;
 };
 
+/// Each end as a line: "box CONNECT a.example:443 not_listed", "box/ROUTE GET a.example:443 allowed 12 34".
+class ReportedLines final : public http::EgressReports {
+  public:
+    base::SteadyTime now() const override { return {}; }
+    void looked_up(bool was_found) override { lines.push_back(was_found ? "found" : "not found"); }
+    void opened() override { ++open; }
+    void ended(const http::EgressRequest& request, const http::EgressEnd& end) override {
+        std::string line = request.sandbox_id + (request.route.empty() ? "" : '/' + request.route) + ' ' +
+                           request.method + ' ' + request.host + ':' + std::to_string(request.port) + ' ';
+        if (end.denied)
+            line += to_string(*end.denied);
+        else
+            line += end.failed ? base::code_name(*end.failed) : "allowed";
+        if (end.was_open)
+            --open;
+        if (end.was_open || request.form == http::EgressForm::tunneled)
+            line += ' ' + std::to_string(end.bytes_up) + ' ' + std::to_string(end.bytes_down);
+        lines.push_back(std::move(line));
+    }
+    std::vector<std::string> take() { return std::exchange(lines, {}); }
+
+    std::vector<std::string> lines;
+    int open = 0;
+};
+
 class EgressLab {
   public:
     /// With `questions` a person may be asked.

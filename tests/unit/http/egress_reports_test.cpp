@@ -26,31 +26,6 @@ using Lines = std::vector<std::string>;
 
 namespace {
 
-/// Each end as a line: "box CONNECT a.example:443 not_listed".
-class ReportedLines final : public http::EgressReports {
-  public:
-    base::SteadyTime now() const override { return {}; }
-    void looked_up(bool was_found) override { lines.push_back(was_found ? "found" : "not found"); }
-    void opened() override { ++open; }
-    void ended(const EgressRequest& request, const EgressEnd& end) override {
-        std::string line = request.sandbox_id + ' ' + request.method + ' ' + request.host + ':' +
-                           std::to_string(request.port) + ' ';
-        if (end.denied)
-            line += to_string(*end.denied);
-        else
-            line += end.failed ? base::code_name(*end.failed) : "allowed";
-        if (end.was_open) {
-            --open;
-            line += ' ' + std::to_string(end.bytes_up) + ' ' + std::to_string(end.bytes_down);
-        }
-        lines.push_back(std::move(line));
-    }
-    Lines take() { return std::exchange(lines, {}); }
-
-    Lines lines;
-    int open = 0;
-};
-
 std::string tunnel_to(const std::string& target) {
     return "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n";
 }
@@ -160,6 +135,57 @@ TEST_CASE("An upstream that gives no answer is reported as a failure, not as a d
     CHECK(reports->take() == Lines{"box GET a.example:80 upstream_failed " + std::to_string(sent) + " 0"});
 }
 
+TEST_CASE("Requests in a tunnel are reported one by one, and the tunnel with the bytes of all") {
+    const auto reports = std::make_shared<ReportedLines>();
+    EgressLab lab({"a.example:80"}, reports);
+    const auto inside = lab.connect(tunnel_to("a.example:80"));
+    constexpr std::string_view k_reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    std::size_t up = 0;
+    for (const char* path : {"/1", "/second"}) {
+        lab.send(*inside, "GET " + std::string(path) + " HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        const std::size_t sent = lab.take(lab.upstream()).size();
+        CHECK(reports->take().empty());
+        lab.send(lab.upstream(), k_reply);
+        CHECK(reports->take() == Lines{"box GET a.example:80 allowed " + std::to_string(sent) + ' ' +
+                                       std::to_string(k_reply.size())});
+        up += sent;
+    }
+    CHECK(reports->open == 1);
+    lab.send(*inside, "TRACE / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.take(*inside).ends_with("This proxy does not pass TRACE on.\n"));
+    CHECK(reports->take() == Lines{"box TRACE a.example:80 method_not_allowed 0 0",
+                                   "box CONNECT a.example:80 allowed " + std::to_string(up) + ' ' +
+                                       std::to_string(2 * k_reply.size())});
+    CHECK(reports->open == 0);
+}
+
+TEST_CASE("The bytes of a tunnel are counted once, and of its requests those have events that are refused") {
+    RecorderDesk desk;
+    http::EgressRecorder recorder(desk.ports, nullptr);
+    auto inner = request_to("a.example");
+    inner.form = EgressForm::tunneled;
+    EgressEnd end;
+    end.bytes_up = 7;
+    end.bytes_down = 9;
+    recorder.opened();
+    recorder.ended(inner, end);
+    CHECK(desk.notices.empty());
+    EgressEnd refused;
+    refused.denied = EgressReason::rule;
+    recorder.ended(inner, refused);
+    REQUIRE(desk.notices.size() == 1);
+    CHECK(desk.notices[0].reason == "rule");
+    CHECK(recorder.counters().open == 1);
+    CHECK(recorder.counters().bytes_up == 0);
+    end.was_open = true;
+    recorder.ended(request_to("a.example"), end);
+    REQUIRE(desk.notices.size() == 2);
+    CHECK(desk.notices[1].bytes_down == 9);
+    CHECK(recorder.counters().open == 0);
+    CHECK(recorder.counters().bytes_up == 7);
+    CHECK(recorder.counters().allowed == 2);
+}
+
 TEST_CASE("The first reason counts, and a bound is one") {
     const auto reports = std::make_shared<ReportedLines>();
     {
@@ -266,8 +292,8 @@ TEST_CASE("Each reason has a word of its own") {
     std::vector<std::string> words;
     for (std::size_t i = 0; i < http::k_egress_reasons; ++i)
         words.emplace_back(to_string(static_cast<EgressReason>(i)));
-    CHECK(words ==
-          Lines{"not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls", "limit"});
+    CHECK(words == Lines{"not_listed", "ip_literal", "private_address", "dns", "sni_mismatch", "not_tls",
+                         "limit", "rule"});
 }
 
 }  // namespace egress_reports_test

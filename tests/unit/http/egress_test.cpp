@@ -1,6 +1,10 @@
 // The way out of a sandbox: what its proxy lets through, and in which words it refuses.
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <sstream>
 
 #include "core/plain/egress_limits.hpp"
 #include "tests/unit/http/egress_lab.hpp"
@@ -23,7 +27,43 @@ std::string connect_to(const std::string& target) {
     return "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n";
 }
 
+/// Refuses all requests, as those of a client of the server's.
+class RefusingService final : public http::Service {
+  public:
+    http::Decision admit(http::RequestContext& context, const http::Arrival&) override {
+        http::Decision decision;
+        decision.refusal = refuse(context, base::Error(base::Errc::not_found));
+        return decision;
+    }
+    http::Response refuse(const http::RequestContext&, const base::Error&) override {
+        http::Response response;
+        response.status = 404;
+        return response;
+    }
+};
+
 }  // namespace
+
+TEST_CASE("Refused requests of programs inside have no line in the server's log, as those of clients have") {
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+    RefusingService api;
+    const http::Services of_api(api);
+    {
+        EgressLab lab({"a.example:80"});
+        const auto refused = lab.connect("GET http://evil.example/chosen HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK(lab.take(*refused).starts_with("HTTP/1.1 403 "));
+        const auto unread = lab.connect("GET /chosen HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK(lab.take(*unread).starts_with("HTTP/1.1 400 "));
+        CHECK_FALSE(holds(log.str(), "evt=request "));
+        const auto client = lab.connect("GET /chosen HTTP/1.1\r\nHost: x\r\n\r\n", of_api);
+        CHECK(lab.take(*client).starts_with("HTTP/1.1 404 "));
+    }
+    spdlog::set_default_logger(before);
+    CHECK(holds(log.str(), "evt=request method=GET path=\"/chosen\""));
+}
 
 TEST_CASE("A request passes to the host of its target, whatever its Host says, and the answer comes back") {
     EgressLab lab({"a.example:80"});

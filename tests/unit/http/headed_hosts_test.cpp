@@ -237,6 +237,7 @@ class HeadedLab {
         made.secure = http::make_egress_tls(timers_, trusting_context());
         made.secrets = &secrets;
         made.questions = &questions;
+        made.reports = reports;
         return made;
     }
     http::EgressQuestions::Ports desk() {
@@ -262,6 +263,7 @@ class HeadedLab {
 
   public:
     CertificatePem certificate;  // of upstreams from now on
+    const std::shared_ptr<ReportedLines> reports = std::make_shared<ReportedLines>();
     FakeEgressPolicy policy;
     EgressSettings settings;
     std::vector<std::string> asked;  // ids of questions
@@ -512,6 +514,9 @@ TEST_CASE("Only the methods and paths of a host's rule pass") {
         CHECK(lab.upstream_read().empty());
         const std::string answer = lab.read(*program);
         CHECK(answer.starts_with("HTTP/1.1 403 The rule for a.example:443 "));
+        const std::string told = "box " + std::string(line, 4) + (line[0] == 'P' ? " " : "");
+        CHECK(lab.reports->take() == std::vector<std::string>{told + "a.example:443 rule 0 0",
+                                                              "box CONNECT a.example:443 allowed 0 0"});
     }
     const auto control = lab.open();
     REQUIRE(control);
@@ -560,10 +565,10 @@ TEST_CASE("Plain http: to a host whose rule sets headers is refused") {
     HeadedLab lab;
     const auto program = lab.connect();
     program->send("GET http://a.example:443/ HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
-    lab.run();
-    lab.run();
-    CHECK(program->receive().starts_with("HTTP/1.1 403 "));
+    lab.await_answer(*program);
+    CHECK(lab.answer.starts_with("HTTP/1.1 403 "));
     CHECK(lab.upstreams.empty());
+    CHECK(lab.reports->take() == std::vector<std::string>{"box GET a.example:443 rule"});
 }
 
 TEST_CASE("Rules that set headers are checked as they are set") {

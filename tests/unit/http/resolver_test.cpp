@@ -41,10 +41,10 @@ class Lab {
             };
         restart();
     }
-    void restart(http::AddressCache::Bounds cache = {}) {
+    void restart(http::AddressCache::Bounds cache = {}, const std::string& hosts = "/etc/hosts") {
         resolver.reset();
         resolver = std::make_unique<Resolver>(loop.get_executor(), timers, clock,
-                                              Resolver::Options{servers_file(), server.port(), cache});
+                                              Resolver::Options{servers_file(), server.port(), cache, hosts});
     }
     // Replaced, as network managers do: another file, whatever the resolution of its times.
     void write_servers(const std::string& text) {
@@ -140,6 +140,32 @@ TEST_CASE("a name of the hosts file is not asked for") {
     REQUIRE(query->answer()->status == Status::found);
     CHECK(query->answer()->addresses.front().is_loopback());
     CHECK(lab.server.questions.empty());
+}
+
+TEST_CASE("The hosts file is read once a version of it, and a name has all of its addresses there") {
+    Lab lab({dns_address("192.0.2.1")});
+    const auto hosts = lab.folder.path() / "hosts";
+    std::ofstream(hosts)
+        << "192.0.2.7 Inner.example alias\n2001:db8::7\tinner.example\n192.0.2.8 inner.example";
+    lab.restart({}, hosts);
+    const auto seven = std::vector<std::string>{"192.0.2.7", "2001:db8::7", "192.0.2.8"};
+    CHECK(texts(lab.resolve("inner.EXAMPLE.")) == seven);
+    CHECK(lab.server.questions.empty());
+    // Another text whose size and times are those of the text before.
+    const auto written = std::filesystem::last_write_time(hosts);
+    std::ofstream(hosts)
+        << "192.0.2.9 Inner.example alias\n2001:db8::9\tinner.example\n192.0.2.9 inner.example";
+    std::filesystem::last_write_time(hosts, written);
+    lab.clock.advance(Resolver::k_own_ttl);
+    CHECK(texts(lab.resolve("inner.example")) == seven);
+    CHECK(texts(lab.resolve("alias")) == std::vector<std::string>{"192.0.2.7"});
+    // Control: another time is another version.
+    std::filesystem::last_write_time(hosts, written + 1s);
+    lab.clock.advance(Resolver::k_own_ttl);
+    CHECK(texts(lab.resolve("alias")) == std::vector<std::string>{"192.0.2.9"});
+    std::filesystem::remove(hosts);
+    lab.clock.advance(Resolver::k_own_ttl);
+    CHECK(texts(lab.resolve("alias")) == std::vector<std::string>{"192.0.2.1"});
 }
 
 TEST_CASE("an answer is kept for its shortest time") {

@@ -59,8 +59,10 @@ EgressSettings settings_of(EgressRoute route, const std::string& user_id = "") {
 }
 
 struct RouteLab : EgressLab {
-    explicit RouteLab(const EgressRoute& route, std::vector<EgressRoute> defaults = {})
+    explicit RouteLab(const EgressRoute& route, std::vector<EgressRoute> defaults = {},
+                      std::shared_ptr<http::EgressReports> reports_ = nullptr)
         : EgressLab(std::vector<std::string>()),
+          reports(std::move(reports_)),
           routes(std::make_shared<http::RouteDoor>("box", parts(), door, std::move(defaults),
                                                    settings_of(route))) {}
     ~RouteLab() { end(); }
@@ -69,6 +71,7 @@ struct RouteLab : EgressLab {
     http::EgressParts parts() {
         http::EgressParts made{policy, {}, {}, {}};
         made.secrets = &secrets;
+        made.reports = reports;
         return made;
     }
     void change(const EgressSettings& settings) { routes->change({sandbox::NetworkMode::egress, settings}); }
@@ -78,6 +81,7 @@ struct RouteLab : EgressLab {
         return take(*inside).substr(0, 12);
     }
     FakeSecrets secrets;
+    const std::shared_ptr<http::EgressReports> reports;
     const std::shared_ptr<http::RouteDoor> routes;
 };
 
@@ -164,6 +168,45 @@ TEST_CASE("There is no way but the routes, and none for TRACE and CONNECT") {
     CHECK(lab.status("GET /other/x").empty());
     CHECK(lab.status("GET /m/x").empty());
     CHECK(lab.dialed == std::vector<std::string>{"192.0.2.3 443", "192.0.2.1 443"});
+}
+
+TEST_CASE("Requests that no route passes on wait for their turn, too") {
+    RouteLab lab(route_to("https://a.example"));
+    for (std::uint32_t i = 0; i < base::k_egress_burst_of_sandbox; ++i)
+        lab.bounds->await_turn("box", [](const base::Result<void>&) {});
+    for (const std::string line : {"TRACE /m/x", "CONNECT /m/x", "GET /none"}) {
+        INFO(line);
+        const auto inside = lab.ask(line + " HTTP/1.1\r\nHost: x\r\n\r\n");
+        CHECK(lab.take(*inside).empty());
+        lab.advance(base::k_egress_interval);
+        CHECK(lab.take(*inside).starts_with("HTTP/1.1 40"));
+    }
+}
+
+TEST_CASE("A request that its route refuses is reported with the route, its upstream and the reason") {
+    using Lines = std::vector<std::string>;
+    const auto reports = std::make_shared<ReportedLines>();
+    EgressRoute route = route_to("https://a.example");
+    route.methods = {"GET"};
+    route.paths = {"/v1/*"};
+    RouteLab lab(route, {}, reports);
+    const auto told = [&](const std::string& line) {
+        CHECK(lab.status(line).starts_with("HTTP/1.1 40"));
+        return reports->take();
+    };
+    CHECK(told("POST /m/v1/x") == Lines{"box/m POST a.example:443 rule"});
+    CHECK(told("GET /m/v2") == Lines{"box/m GET a.example:443 rule"});
+    CHECK(told("GET /m/v1/%2e%2e/v2") == Lines{"box/m GET a.example:443 rule"});
+    CHECK(told("TRACE /m/v1/x") == Lines{"box/m TRACE a.example:443 method_not_allowed"});
+    CHECK(told("GET /none/v1/x") == Lines{"box GET :0 not_found"});
+    // Control.
+    const auto inside = lab.ask("GET /m/v1/x HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::size_t sent = lab.take(lab.upstream()).size();
+    constexpr std::string_view k_reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    lab.send(lab.upstream(), k_reply);
+    CHECK(lab.take(*inside).ends_with("hi"));
+    CHECK(reports->take() == Lines{"box/m GET a.example:443 allowed " + std::to_string(sent) + ' ' +
+                                   std::to_string(k_reply.size())});
 }
 
 TEST_CASE("Plain HTTP goes only to what the operator opens") {
