@@ -374,6 +374,13 @@ std::string fault_of(const std::string& text, std::set<std::string>& known) {
 
 }  // namespace
 
+TEST_CASE("The user of the image can write its home, where a server keeps what it leases") {
+    const std::string image = text_of("Dockerfile");
+    CHECK(std::regex_search(image, std::regex("useradd [^\n]*--home-dir /data ")));
+    CHECK(image.find("install -d -o 1000 -g 1000 -m 700 /data") != std::string::npos);
+    CHECK(image.find("\nVOLUME /data\n") != std::string::npos);
+}
+
 TEST_CASE("Every command block of the pages is literal") {
     std::size_t count = 0;
     std::vector<fs::path> pages = {"README.md"};
