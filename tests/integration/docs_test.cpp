@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/plain/inner_paths.hpp"
 #include "tests/support/api_client.hpp"
 #include "tests/support/deadline.hpp"
 #include "tests/support/paths.hpp"
@@ -381,6 +382,17 @@ std::string fault_of(const std::string& text, std::set<std::string>& known) {
 }
 
 }  // namespace
+
+TEST_CASE("The names that lists and archives leave out stand where a reader looks for them") {
+    for (const char* page : {"docs/files.md", "clients/js/README.md", "clients/js/src/files.d.ts",
+                             "clients/python/README.md", "http/api/file_call.hpp"}) {
+        const std::string text = text_of(page);
+        for (const std::string_view name : base::k_home_names) {
+            INFO(page << " lacks " << name);
+            CHECK(text.find("`" + std::string(name) + "`") != std::string::npos);
+        }
+    }
+}
 
 TEST_CASE("The user of the image can write its home, where a server keeps what it leases") {
     const std::string image = text_of("Dockerfile");
