@@ -110,7 +110,7 @@ test('a folder goes in and comes out, and links that lead out stay behind', asyn
         assert.equal(await files.downloadDir('web', back), 2);
         assert.deepEqual(readdirSync(back, 'latin1').sort(), ['b\xff', 'd', 'in', 'link', 'sub']);
         assert.deepEqual([readFileSync(path.join(back, 'link'), 'utf8'), statSync(path.join(back, 'sub', 'run')).mode & 0o100], ['one', 0o100]);
-        // What this machine refuses is no broken connection.
+        // A folder that is not there is no broken connection.
         await assert.rejects(files.uploadDir(path.join(here, 'none')), { code: 'ENOENT', name: 'Error' });
     } finally {
         rmSync(here, { recursive: true, force: true });

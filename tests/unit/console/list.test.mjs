@@ -13,7 +13,7 @@ test('a list is read page by page up to a bound, or to its end', async () => {
     assert.deepEqual(await readPages(read, 1), { conversations: ['c0'], next: 1 });
     assert.deepEqual(await readPages(read, 2), { conversations: ['c0', 'c1'], next: 2 });
     asked.length = 0;
-    // As a search does.
+    // A search does so.
     assert.deepEqual(await readPages(read, 20), { conversations: ['c0', 'c1', 'c2'], next: null });
     assert.deepEqual(asked, [undefined, 1, 2]);
 });
