@@ -40,7 +40,7 @@ export class ConversationList {
         this.#on = on;
         this.#render();
         at.more.onclick = () => {
-            ++this.#pages;
+            this.#pages = this.#wanted + 1;
             this.refresh();
         };
         at.search.value = '';
@@ -65,7 +65,7 @@ export class ConversationList {
         const run = ++this.#run;
         let read;
         try {
-            read = await readPages((cursor) => this.#api.list(cursor), this.#isDeep ? Math.max(this.#pages, MAX_SEARCHED_PAGES) : this.#pages);
+            read = await readPages((cursor) => this.#api.list(cursor), this.#wanted);
         } catch {
             if (run === this.#run) this.#isDeep = false;
             return; // the next tick tries again; an open conversation tells that the server is away
@@ -77,10 +77,15 @@ export class ConversationList {
         this.#render();
     }
 
+    get #wanted() {
+        return this.#isDeep ? Math.max(this.#pages, MAX_SEARCHED_PAGES) : this.#pages;
+    }
+
     #search() {
         const isDeep = this.#at.search.value !== '' && (this.#isDeep || this.#next !== null);
         if (isDeep !== this.#isDeep) {
             this.#isDeep = isDeep;
+            if (isDeep) this.#isLoaded = false;
             this.refresh();
         }
         this.#render();
