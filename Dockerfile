@@ -14,7 +14,7 @@ FROM debian:12
 COPY --from=build /out /usr/local
 RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap uidmap ripgrep python3 ca-certificates \
     && rm -rf /var/lib/apt/lists/* && ldconfig && ln -s /usr/local/lib/atoll/atolld /usr/local/bin/atolld \
-    && useradd --uid 1000 --no-create-home atoll && install -d -o 1000 -g 1000 -m 700 /data
+    && useradd --uid 1000 --home-dir /data --no-create-home atoll && install -d -o 1000 -g 1000 -m 700 /data
 USER 1000
 VOLUME /data
 EXPOSE 4100

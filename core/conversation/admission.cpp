@@ -9,7 +9,7 @@ namespace atl::conversation {
 
 namespace {
 
-/// The user whose sandboxes may be evicted for a start that finds no room. Null: anybody's may be.
+/// The user whose sandboxes may be evicted for a start that finds no room; null means anybody.
 const base::ShareHolder* evicted_for(const sandbox::Demand& demand, const base::Error& why) {
     return why.code() == base::Errc::user_share && demand.holder ? &*demand.holder : nullptr;
 }
@@ -69,7 +69,7 @@ void Admission::pump() {
     pumping_ = false;
 }
 
-/// Answers the first start that need not wait. False: there is no such start.
+/// Answers the first start that need not wait. Returns false where there is no such start.
 bool Admission::pump_once() {
     for (std::size_t i = 0; i < waiting_.size();) {
         Waiting& first = waiting_[i];

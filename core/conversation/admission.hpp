@@ -28,7 +28,7 @@ class Victims {
     /// True if enough of them can be evicted for a start. For `of` null this is one sandbox; for a user it is
     /// the number that brings the user within its share.
     virtual bool is_possible(const base::ShareHolder* of) const = 0;
-    /// Begins to end the best victim and names its sandbox. None: there is no victim.
+    /// Begins to end the best victim and names its sandbox. Returns nothing where there is no victim.
     virtual std::optional<std::string> evict(const base::ShareHolder* of) = 0;
     /// The error for a start that cannot wait: `why`, perhaps with a time after which to try again.
     virtual base::Error refusal(const base::Error& why, const base::ShareHolder* of) const = 0;
@@ -40,8 +40,8 @@ class Admission {
     using Go = std::function<void(base::Result<void>)>;
     struct Ports {
         std::function<base::Result<void>(const sandbox::Demand&)> room;
-        /// Begins to end a sandbox that was only started ahead and names it; ended() follows. None: there is
-        /// none.
+        /// Begins to end a sandbox that was only started ahead and names it; ended() follows. Returns
+        /// nothing where there is none.
         std::function<std::optional<std::string>()> shrink_pool;
         std::function<bool()> can_shrink_pool;
         /// The number of evictions that such a start is worth: 0 where they would not help.
@@ -78,7 +78,8 @@ class Admission {
     void pump();
     bool pump_once();
     enum class Whose : std::uint8_t { own, any };
-    /// Evicts for a start that finds no room. False: nobody, or enough are ending.
+    /// Evicts for a start that finds no room. Returns false where nobody can be evicted, or enough end
+    /// already.
     bool evict_for(Waiting& waiting, Whose whose);
     base::Error refusal_of(const sandbox::Demand& demand, const base::Error& why) const;
 

@@ -135,9 +135,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void on_tool_progress(const ToolProgress& progress) {
         log_if_room(EventType::tool_progress, tool_data(progress));
     }
-    /// False: its log does not take the event.
+    /// Returns false where the log does not take the event.
     bool on_egress(const EgressNotice& notice) { return log_if_room(type_of(notice), egress_data(notice)); }
-    /// False: nobody who could decide hears of the question.
+    /// Returns false where nobody who could decide hears of the question.
     bool on_egress_question(const EgressQuestion& question);
     void on_egress_decision(const std::string& id, std::string_view decision);
     /// Adds a rule to `network.allow`. `reply` and the errors are those of patch().
@@ -252,7 +252,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void log_in_turn(EventType type, const std::string& data) {
         log_->append(type, machine_.turn_open() ? turn_.record().turn : 0, data);
     }
-    /// Logs an event that requests can cause as often as they like. False: not now.
+    /// Logs an event that requests can cause as often as they like. Returns false where the log takes no more
+    /// of them for now.
     bool log_if_room(EventType type, const std::string& data) {
         const bool takes = machine_.created() && !erasing_ && machine_.status() != Status::ended &&
                            !machine_.is_borrowed() && log_->has_room(data.size());

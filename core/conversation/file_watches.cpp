@@ -77,7 +77,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
         else if (watch_ == nullptr)
             begin_in(base::Millis{0});
     }
-    /// Removes a reader. True: it was the last one.
+    /// Removes a reader. Returns true if it was the last one.
     bool remove(FileWatch& reader) {
         readers_.remove(reader);
         return readers_.empty();

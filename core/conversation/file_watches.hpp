@@ -53,7 +53,7 @@ class FileWatch {
     FileWatch(const FileWatch&) = delete;
     FileWatch& operator=(const FileWatch&) = delete;
 
-    /// The next note. None: wait for on_wake().
+    /// The next note. Where there is none, on_wake() tells of the next one.
     std::optional<WatchNote> next();
     /// `wake` is called when there is more to read. It must only set something off.
     void on_wake(std::function<void()> wake);

@@ -47,7 +47,7 @@ class Generations {
     void stop(sandbox::ExitClass exit_class, const std::string& reason);
     void freeze();
     void thaw();
-    /// Cancels a start of the generation or of an agent. True: the generation waited to be started.
+    /// Cancels a start of the generation or of an agent. Returns true if the generation waited to be started.
     bool cancel_start();
 
   private:

@@ -20,8 +20,8 @@ namespace atl::conversation {
 
 class LogShares {
   public:
-    /// `reserve_left` gives the free part of the reserve of the database's disk; 1 and above: all of it, 0:
-    /// too little for a turn. Empty: there is no reserve.
+    /// `reserve_left` gives the free part of the reserve of the database's disk: 1 and above is
+    /// all of it, 0 is too little for a turn. It is empty where there is no reserve.
     LogShares(base::Budget& budget, std::function<double()> reserve_left)
         : budget_(budget), reserve_left_(std::move(reserve_left)) {}
 

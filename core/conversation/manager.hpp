@@ -57,7 +57,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     base::Result<void> restore(StartState state);
     /// Sandboxes that another part has started ahead: they give way as those of the own pool do.
     struct EvictablePool {
-        /// Begins to end a sandbox, and names it. None: there is none.
+        /// Begins to end a sandbox, and names it. Returns nothing where there is none.
         std::function<std::optional<std::string>()> shrink;
         std::function<bool()> can_shrink;
     };
@@ -152,8 +152,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     using PreviewChanged =
         std::function<void(const std::string& sandbox_id, const sandbox::PreviewSettings& now)>;
     /// `told` is called when the view of a sandbox's preview has changed, before that is committed; the
-    /// sandbox is in memory. `told` may end what is open, and must not act on the sandbox. Null: nobody is
-    /// told.
+    /// sandbox is in memory. `told` may end what is open, and must not act on the sandbox. It may be
+    /// null: then nobody is told.
     void tell_preview_changes(PreviewChanged told) { preview_changed_ = std::move(told); }
     /// The ports of this machine at which previews are shown; off until they are enabled.
     PreviewPorts& preview_ports() noexcept { return preview_ports_; }
@@ -197,8 +197,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// `egress_denied`, likewise; else a line in the log of the sandbox, while a generation of it lives. The
     /// caller bounds how many come.
     void on_egress(const std::string& sandbox_id, const EgressNotice& notice);
-    /// A request waits for a person's decision. Logs the event `egress_request`. False: nobody who could
-    /// decide hears of it.
+    /// A request waits for a person's decision. Logs the event `egress_request`. Returns false
+    /// where nobody who could decide hears of it.
     bool on_egress_question(const std::string& sandbox_id, const EgressQuestion& question);
     /// Logs the event `egress_resolved`.
     void on_egress_decision(const std::string& sandbox_id, const std::string& id, std::string_view decision);

@@ -53,7 +53,7 @@ void PortEvents::tell_changes() {
     }
 }
 
-/// False: no event is left, and the rest is told when there is.
+/// Returns false where no event is left. The rest is told when there is one.
 bool PortEvents::spend() {
     const auto now = clock_.steady_now();
     const auto passed = static_cast<std::size_t>((now - counted_since_) / base::k_port_event_interval);

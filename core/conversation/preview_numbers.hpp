@@ -39,18 +39,18 @@ class PreviewNumbers {
     void restore(PreviewNumber row);
 
     /// Gives the sandbox a number that `is_free` agrees to. A number that it refuses counts as had by others
-    /// from then on. Null: none is left, or too many were refused. Precondition: the sandbox has none. Valid
-    /// until the next change.
+    /// from then on. Returns null where none is left or too many were refused; the pointer is valid until the
+    /// next change. Precondition: the sandbox has none.
     const PreviewNumber* give(const std::string& sandbox_id,
                               const std::function<bool(std::uint16_t number)>& is_free);
-    /// Frees the number of the sandbox. Returns the row after that. None: it has no number.
+    /// Frees the number of the sandbox. Returns the row after that, or nothing where it has no number.
     std::optional<PreviewNumber> take_back(const std::string& sandbox_id);
     /// True if the number was stale; it is not from now on. Precondition: a sandbox has it.
     bool freshen(std::uint16_t number);
 
-    /// The row of the sandbox's number. Null: it has none. Valid until the next change.
+    /// The row of the sandbox's number, or null where it has none. Valid until the next change.
     const PreviewNumber* find(const std::string& sandbox_id) const;
-    /// The row of a number. Null: no sandbox has it.
+    /// The row of a number, or null where no sandbox has it.
     const PreviewNumber* at(std::uint16_t number) const;
     std::size_t in_use() const noexcept { return by_sandbox_.size(); }
 

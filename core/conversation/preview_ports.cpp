@@ -77,7 +77,7 @@ bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
            (take_share(sandbox.id, number_holder(sandbox)) && give(sandbox.id));
 }
 
-/// Takes a share for the sandbox. False: its user has all that one may have.
+/// Takes a share for the sandbox. Returns false where its user has all that one may have.
 bool PreviewPorts::take_share(const std::string& sandbox_id, const base::ShareHolder& holder) {
     auto share = shared_.take(holder, 1);
     if (share)
@@ -186,8 +186,8 @@ void PreviewPorts::on_removed(const std::string& sandbox_id) {
         journal_.add(PutPreviewNumber{*old});
 }
 
-/// True: the number can be shown, although perhaps nobody listens on it for want of room. A port that lingers
-/// makes room.
+/// Returns true if the number can be shown, although perhaps nobody listens on it for want of room. A port
+/// that lingers makes room.
 bool PreviewPorts::open(std::uint16_t number) {
     if (open_.contains(number))
         return true;

@@ -65,7 +65,7 @@ class PreviewPorts {
     void disable();
 
     /// Reserves the number of a sandbox that is being made and opens it; a sandbox with the host's network
-    /// gets none. False: none is left, or its user has all that one may have. store() stores it.
+    /// gets none. Returns false where none is left or its user has all that one may have. store() stores it.
     bool reserve(const sandbox::Record& sandbox);
     /// Adds the number to the journal's batch, unless the store has it.
     void store(const std::string& sandbox_id);

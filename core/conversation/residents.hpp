@@ -22,7 +22,7 @@ namespace atl::conversation {
 
 class Residents {
   public:
-    /// Null: there is no such conversation.
+    /// Is given null where there is no such conversation.
     using Found = std::function<void(base::Result<Conversation*>)>;
     struct Actions {
         /// Makes it and calls add().

@@ -33,7 +33,7 @@ class RestartedProcesses {
     void start_all();
     /// The generation has ended, and the starts that were under way with it.
     void end_generation();
-    /// False: none of that id is kept.
+    /// Returns false where none of that id is kept.
     bool forget(const std::string& id);
     void forget_all();
     /// The processes that have been started once, in the order of their first starts.

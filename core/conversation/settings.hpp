@@ -59,7 +59,7 @@ struct ManagerSettings {
     base::Millis warm_limit = base::k_default_warm_limit;  // for a warm pause; 0: all are cold
     base::Millis evict_idle = base::k_default_evict_idle;  // before a sandbox may be ended for another one
 
-    /// Null: no agent of that name is configured.
+    /// The agent of that name, or null where none is configured.
     const sandbox::AgentSpec* find_agent(const std::string& name) const;
     /// Succeeds if a conversation may have this agent. Errors: unknown_agent, naming those that there are;
     /// one that is not installed likewise, with the command.

@@ -64,7 +64,7 @@ class StandaloneSandboxes {
     base::Result<void> set_limits(const std::string& id, sandbox::Limits from, const sandbox::Limits& to);
     /// Refuses an id that names no sandbox without a conversation: there is no such sandbox, or it is in use.
     void refuse_foreign(const std::string& id, std::function<void(base::Error)> reply) const;
-    /// The record of a sandbox without a conversation. Null: it is none of these.
+    /// The record of a sandbox without a conversation, or null where the id names another thing.
     const sandbox::Record* find(const std::string& id) const;
     void enlist(const sandbox::Record& record);
     base::Result<void> check(const SandboxRequest& request) const;

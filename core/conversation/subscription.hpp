@@ -40,11 +40,11 @@ class Subscription {
     Subscription& operator=(const Subscription&) = delete;
 
     /// Returns the next committed events after the cursor, about `limit_bytes` of them at most (one at
-    /// least), and moves the cursor behind them. Empty: the reader has all there is, or the store has not
-    /// answered yet (Batch::reading); wait for on_wake. The limit of a call bounds the store's answer to it;
-    /// the call after that answer returns it. Destroying the subscription drops an answer that is still to
-    /// come. Errors: seq_expired (the log was cut past the cursor, perhaps while the store was reading;
-    /// detail names the first seq), storage_failed.
+    /// least), and moves the cursor behind them. The batch is empty where the reader has all there is, or the
+    /// store has not answered yet (Batch::reading): then wait for on_wake. The limit of a call bounds the
+    /// store's answer to it; the call after that answer returns it. Destroying the subscription drops an
+    /// answer that is still to come. Errors: seq_expired (the log was cut past the cursor, perhaps while the
+    /// store was reading; detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
     /// From now on this reader counts as a client that follows the log live. Call it once.

@@ -39,9 +39,10 @@ class WarmPool {
     /// network.
     std::optional<Claimed> claim(const std::string& agent, const CreateRequest& request);
     bool can_shrink() const;
-    /// Begins to remove a sandbox to make room for something else, and names it. None: there is none.
+    /// Begins to remove a sandbox to make room for something else, and names it. Returns nothing where there
+    /// is none.
     std::optional<std::string> shrink();
-    /// The sandbox or its agent ended. False: it is none of the pool's.
+    /// The sandbox or its agent ended. Returns false where it is none of the pool's.
     bool lost(const std::string& sandbox_id);
     /// Removes all; nothing is started any more.
     void close();

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 
+#include "core/base/fix.hpp"
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -26,7 +27,7 @@ constexpr std::string_view k_prefix = "block-";
 base::Error lease_failed(const fs::path& path, int error_number) {
     return base::Error(base::Errc::storage_failed,
                        base::errno_text("the uid leases in " + path.string(), error_number) +
-                           "; name another directory for them or run the server as an unprivileged user");
+                           "; name another directory for them, the same for every server of this user");
 }
 
 std::string read_text(const fs::path& path) {
@@ -94,8 +95,12 @@ base::Result<std::unique_ptr<HostUidLeases>> HostUidLeases::open(UidLeaseConfig 
         return base::Error(base::Errc::storage_failed, "the data directory's name holds a line break");
     std::error_code error;
     fs::create_directories(config.lease_dir, error);
-    if (error)
-        return lease_failed(config.lease_dir, error.value());
+    if (error) {
+        const std::string fix =
+            base::fix_line("atolld --uid-lease-dir " + (config.data_dir / "uids").string() + " ...");
+        return base::Error(base::Errc::storage_failed,
+                           lease_failed(config.lease_dir, error.value()).detail() + fix);
+    }
     std::unique_ptr<HostUidLeases> leases(new HostUidLeases(std::move(config)));
     for (const std::uint32_t block : leased_blocks(leases->config_.lease_dir)) {
         if (block < leases->config_.blocks && read_text(leases->file_of(block)) == leases->holder_text())

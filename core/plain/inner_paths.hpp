@@ -28,10 +28,11 @@ inline constexpr std::array<std::string_view, 10> k_injected_variables = {
 /// At the top of the workspace: the state of agents. The tools do not show it either.
 inline constexpr std::string_view k_state_folder = ".atoll";
 
-/// The names at the top of the workspace, which is HOME, where shells and package managers keep what is
-/// theirs. Lists, archives and watches of the workspace leave them out unless all is asked for.
-inline constexpr std::array<std::string_view, 4> k_home_names = {k_state_folder, ".bash_history", ".cache",
-                                                                 ".npm"};
+/// The names at the top of the workspace, which is HOME, where shells, interpreters and package managers keep
+/// what is theirs. Lists, archives and watches of the workspace leave them out unless all is asked for.
+inline constexpr std::array<std::string_view, 8> k_home_names = {
+    k_state_folder, ".bash_history",      ".cache", ".config",
+    ".local",       ".node_repl_history", ".npm",   ".python_history"};
 
 constexpr bool is_home_name(std::string_view name) noexcept {
     for (const std::string_view known : k_home_names)

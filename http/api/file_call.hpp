@@ -82,7 +82,8 @@ base::Result<bool> query_flag(const RequestContext& context, std::string_view na
 /// `all` of the routes that leave out base::k_home_names.
 inline const QueryParameter k_all_parameter{
     "all", R"({"enum":["0","1"]})",
-    "1: also `.atoll`, `.bash_history`, `.cache` and `.npm` at the top of the workspace."};
+    "1: also `.atoll`, `.bash_history`, `.cache`, `.config`, `.local`, `.node_repl_history`, `.npm` and "
+    "`.python_history` at the top of the workspace."};
 
 /// What every route of files may fail with, besides what it adds.
 std::vector<base::Errc> file_errors(std::initializer_list<base::Errc> more);

@@ -9,7 +9,7 @@ import { Drafts } from './drafts.mjs';
 import { enforcementOf, nameOf, serverLineOf } from './labels.mjs';
 import { LIMITS, readForm } from './limits.mjs';
 import { ConversationList } from './list.mjs';
-import { Menu } from './menu.mjs';
+import { Menu, renamed } from './menu.mjs';
 import { networkOf } from './network.mjs';
 import { NetworkFields } from './network_fields.mjs';
 import { NetworkPanel } from './network_panel.mjs';
@@ -141,12 +141,28 @@ async function signIn(key) {
     at.signIn.hidden = true;
     at.loading.hidden = true;
     at.app.hidden = false;
-    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more, search: at.search }, (id) => drafts.hasEdits(id));
+    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more, search: at.search }, {
+        hasEdits: (id) => drafts.hasEdits(id),
+        rename,
+    });
     list.refresh();
     const { text, detail } = serverLineOf(system);
     at.server.textContent = text;
     at.server.title = detail;
     route();
+}
+
+/** Renames one of the list, also one that is not open. */
+async function rename(conversation) {
+    const its = list;
+    try {
+        const changed = await renamed(api, conversation, (question) => ask(at, question));
+        if (changed === null || list !== its) return;
+        if (chat?.id === changed.id) chat.update(changed);
+        else list.update(changed);
+    } catch (error) {
+        tell(error.message);
+    }
 }
 
 at.keyForm.addEventListener('submit', (event) => {

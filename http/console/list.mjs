@@ -1,10 +1,24 @@
-// The list of conversations: newest first, page by page, refreshed while the page is looked at.
+// The list of conversations: newest first, page by page, refreshed while the page is looked at. A search reads the pages
+// that are not shown, too.
 import { ago, matching, nameOf, statusOf } from './labels.mjs';
 import { fragmentOf } from './store.mjs';
-import { h } from './dom.mjs';
+import { button, h } from './dom.mjs';
 
 const REFRESH_MS = 10_000;
-const MIN_SEARCHED = 6; // fewer are seen at a glance
+const MAX_SEARCHED_PAGES = 20;
+
+/** The first `most` pages that `read(cursor)` gives: {conversations, next}; `next` is null behind the last one. */
+export async function readPages(read, most) {
+    const conversations = [];
+    let next;
+    for (let page = 0; page < most; ++page) {
+        const answer = await read(next);
+        conversations.push(...answer.conversations);
+        next = answer.next ?? undefined;
+        if (next === undefined) break;
+    }
+    return { conversations, next: next ?? null };
+}
 
 export class ConversationList {
     #api;
@@ -14,22 +28,23 @@ export class ConversationList {
     #items = [];
     #isLoaded = false;
     #current = null;
-    #hasEdits;
+    #on;
+    #isDeep = false; // a search has asked for more pages than are shown without it
     #timer = null;
     #run = 0;
 
-    /** `at`: {list, empty, more, search}. `hasEdits(id)`: files were changed there and not saved. */
-    constructor(api, at, hasEdits) {
+    /** `at`: {list, empty, more, search}. `on`: {hasEdits(id), rename(conversation)}; edits are changes of files that were not saved. */
+    constructor(api, at, on) {
         this.#api = api;
         this.#at = at;
-        this.#hasEdits = hasEdits;
+        this.#on = on;
         this.#render();
         at.more.onclick = () => {
-            ++this.#pages;
+            this.#pages = this.#wanted + 1;
             this.refresh();
         };
         at.search.value = '';
-        at.search.oninput = () => this.#render();
+        at.search.oninput = () => this.#search();
         this.#tick();
     }
 
@@ -48,23 +63,31 @@ export class ConversationList {
     /** Reads as many pages as are shown. */
     async refresh() {
         const run = ++this.#run;
-        const items = [];
-        let next;
-        for (let page = 0; page < this.#pages; ++page) {
-            let answer;
-            try {
-                answer = await this.#api.list(next);
-            } catch {
-                return; // the next tick tries again; an open conversation tells that the server is away
-            }
-            if (run !== this.#run) return;
-            items.push(...answer.conversations);
-            next = answer.next ?? undefined;
-            if (next === undefined) break;
+        let read;
+        try {
+            read = await readPages((cursor) => this.#api.list(cursor), this.#wanted);
+        } catch {
+            if (run === this.#run) this.#isDeep = false;
+            return; // the next tick tries again; an open conversation tells that the server is away
         }
-        this.#items = items;
+        if (run !== this.#run) return;
+        this.#items = read.conversations;
         this.#isLoaded = true;
-        this.#next = next ?? null;
+        this.#next = read.next;
+        this.#render();
+    }
+
+    get #wanted() {
+        return this.#isDeep ? Math.max(this.#pages, MAX_SEARCHED_PAGES) : this.#pages;
+    }
+
+    #search() {
+        const isDeep = this.#at.search.value !== '' && (this.#isDeep || this.#next !== null);
+        if (isDeep !== this.#isDeep) {
+            this.#isDeep = isDeep;
+            if (isDeep) this.#isLoaded = false;
+            this.refresh();
+        }
         this.#render();
     }
 
@@ -84,7 +107,7 @@ export class ConversationList {
     #tick() {
         clearTimeout(this.#timer);
         this.#timer = setTimeout(() => {
-            if (!document.hidden) this.refresh();
+            if (!document.hidden && !this.#isDeep) this.refresh();
             this.#tick();
         }, REFRESH_MS);
     }
@@ -104,9 +127,16 @@ export class ConversationList {
             meta.append(h('span', `dot ${status.tone}`, status.text), h('span', '', ago(conversation.lastActiveAt, now)));
             link.append(h('span', 'name', nameOf(conversation)), meta);
             // In the open one the file itself is marked.
-            if (conversation.id !== this.#current && this.#hasEdits(conversation.id)) link.append(h('span', 'dirty', '● not saved'));
+            if (conversation.id !== this.#current && this.#on.hasEdits(conversation.id)) link.append(h('span', 'dirty', '● not saved'));
+            link.setAttribute('aria-keyshortcuts', 'F2');
+            link.addEventListener('keydown', (event) => event.key === 'F2' && this.#on.rename(conversation));
+            const rename = button('✎', () => this.#on.rename(conversation));
+            rename.className = 'quiet rename';
+            rename.title = 'Rename (F2)';
+            rename.tabIndex = -1;
+            rename.setAttribute('aria-label', `Rename ${nameOf(conversation)}`);
             const entry = h('li');
-            entry.append(link);
+            entry.append(link, rename);
             return entry;
         });
         list.replaceChildren(...entries);
@@ -114,6 +144,6 @@ export class ConversationList {
         empty.hidden = found.length > 0;
         empty.textContent = !this.#isLoaded ? 'Loading…' : this.#items.length === 0 ? 'No conversations yet.' : 'None of those that are listed.';
         more.hidden = this.#next === null;
-        search.hidden = this.#items.length < MIN_SEARCHED && search.value === '';
+        search.hidden = this.#items.length === 0 && search.value === '';
     }
 }

@@ -7,6 +7,12 @@ import { h } from './dom.mjs';
 const PAGE = 1000; // events of one request
 const MAX_EVENTS = 100_000;
 
+/** Asks by `ask(question)` for another name of a conversation, which it is given: the conversation as it is then, or null. */
+export async function renamed(api, { id, title }, ask) {
+    const name = await ask({ title: 'Rename', text: 'Empty: the agent and the beginning of the id.', name: title ?? '', action: 'Rename' });
+    return name === null ? null : api.patch(id, { title: name.trim() === '' ? null : name.trim() });
+}
+
 export class Menu {
     #api;
     #conversation;
@@ -52,11 +58,8 @@ export class Menu {
     }
 
     async #rename() {
-        const { id, title } = this.#conversation;
-        const name = await this.#on.ask({ title: 'Rename', text: 'Empty: the agent and the beginning of the id.', name: title ?? '', action: 'Rename' });
-        if (name === null) return;
-        const changed = await this.#api.patch(id, { title: name.trim() === '' ? null : name.trim() });
-        this.#on.changed(changed);
+        const changed = await renamed(this.#api, this.#conversation, this.#on.ask);
+        if (changed !== null) this.#on.changed(changed);
     }
 
     async #copy(text, done) {

@@ -13,7 +13,7 @@ function isPort(port) {
 
 export class Ports {
     #open = new Map();
-    #halt = null; // what ended every port: 'paused' or 'ended'
+    #halt = null; // why no port answers: 'frozen', which keeps them, or 'paused' or 'ended'
 
     /** True if the event changed something. */
     apply({ type, data }) {
@@ -24,15 +24,16 @@ export class Ports {
         if (type === 'port_closed') return this.#open.delete(data?.port);
         const halt = this.#halt;
         if (type === 'sandbox_ready' || type === 'sandbox_resumed') this.#halt = null;
-        else if (type === 'sandbox_paused' && data?.mode !== 'warm') this.#halt = 'paused';
+        else if (type === 'sandbox_paused') this.#halt = data?.mode === 'warm' ? 'frozen' : 'paused';
         else if (type === 'sandbox_terminated') this.#halt = 'ended';
-        const hadOpen = this.#halt !== null && this.#open.size > 0;
+        const hadOpen = this.#halt !== null && this.#halt !== 'frozen' && this.#open.size > 0;
         if (hadOpen) this.#open.clear();
         return hadOpen || halt !== this.#halt;
     }
 
-    /** Why nothing is shown of a port, and whether Resume helps: {text, canResume}; null for one that is open. */
+    /** Why nothing is shown of a port, and whether Resume helps: {text, canResume}; null for one that is open and answers. */
     closedBy(port) {
+        if (this.#halt === 'frozen') return { text: `Port ${port} does not answer: the conversation is frozen.`, canResume: true };
         if (this.#open.has(port)) return null;
         if (this.#halt === 'paused') return { text: `Port ${port} is closed: the conversation is paused.`, canResume: true };
         if (this.#halt === 'ended') return { text: `Port ${port} is closed: the sandbox ended.`, canResume: false };

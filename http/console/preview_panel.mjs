@@ -15,7 +15,7 @@ export class PreviewPanel {
     #ports = new Ports();
     #port = null; // in the frame
     #url = null;
-    #isVeiled = false; // the port in the frame is closed
+    #isLost = false; // the port in the frame was closed since its page was loaded
     #closed = new Set(); // the user closed them, and they are open still
     #settle = null;
     #reloading = null;
@@ -75,7 +75,9 @@ export class PreviewPanel {
     #look() {
         const shown = new Map(this.#ports.shown);
         // A server that was restarted at once keeps its page. One that was away for longer may not know the page any more.
-        if (this.#port !== null && shown.has(this.#port) && (this.#isVeiled || shown.get(this.#port) !== this.#url)) this.#show(this.#port);
+        // That of a frozen one goes on where it was.
+        const isEmpty = this.#at.previewFrame.childElementCount === 0;
+        if (shown.has(this.#port) && (this.#isLost || isEmpty || shown.get(this.#port) !== this.#url)) this.#show(this.#port);
         if (this.#port === null) {
             const next = [...shown.keys()].find((port) => !this.#closed.has(port));
             if (next !== undefined) this.#show(next);
@@ -88,6 +90,8 @@ export class PreviewPanel {
         if (found === undefined) return;
         [this.#port, this.#url] = found;
         this.#closed.delete(port);
+        this.#isLost = false;
+        if (this.#ports.closedBy(port) !== null) this.#at.previewFrame.replaceChildren();
         this.#load();
         this.#render();
     }
@@ -118,7 +122,7 @@ export class PreviewPanel {
 
     async #load() {
         const url = this.#url;
-        if (url === null) return;
+        if (url === null || this.#ports.closedBy(this.#port) !== null) return;
         const address = this.#isPrivate ? await this.#enter(url) : url;
         if (address === null || this.#url !== url || this.#abort.signal.aborted) return;
         const frame = document.createElement('iframe');
@@ -169,12 +173,13 @@ export class PreviewPanel {
         preview.hidden = previewTab.hidden = !isShown;
         chat.classList.toggle('with-preview', isShown);
         const closed = isShown ? this.#ports.closedBy(this.#port) : null;
-        this.#isVeiled = closed !== null;
-        previewFrame.inert = this.#isVeiled;
-        veil.hidden = !this.#isVeiled;
+        previewFrame.inert = closed !== null;
+        veil.hidden = closed === null;
         if (closed !== null) veilText.textContent = closed.text;
         veilResume.hidden = closed?.canResume !== true;
-        const ports = isShown && !shown.some(([port]) => port === this.#port) ? [...shown, [this.#port, this.#url]] : shown;
+        const isGone = isShown && !shown.some(([port]) => port === this.#port);
+        this.#isLost ||= isGone;
+        const ports = isGone ? [...shown, [this.#port, this.#url]] : shown;
         previewPort.replaceChildren(...options(ports.map(([port]) => [port, `Port ${port}`]), this.#port));
         if (isShown) previewOpen.href = this.#url;
         else previewOpen.removeAttribute('href');

@@ -86,6 +86,7 @@ test('until the server has answered nothing is said to be missing, and an empty 
 
 test('a conversation is renamed, taken along as a command and as a transcript, and asked again by the arrow key', async () => {
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const { id: other } = await callApi(server, 'POST', '/v1/conversations', { agent: 'shell', title: 'Not open' });
     const page = await open();
     await createConversation(page, 'Old name');
     await send(page, 'echo one');
@@ -101,6 +102,18 @@ test('a conversation is renamed, taken along as a command and as a transcript, a
     await page.press('#ask-name', 'Enter');
     await page.waitForFunction(() => document.getElementById('title').textContent === 'New name');
     await page.locator('#list [aria-current]').filter({ hasText: 'New name' }).waitFor();
+    // Another one is renamed in the list, without being opened.
+    const entry = page.locator(`#list li:has(a[data-id="${other}"])`);
+    await entry.hover();
+    await entry.locator('.rename').click();
+    await page.fill('#ask-name', 'By its pencil');
+    await page.press('#ask-name', 'Enter');
+    await entry.filter({ hasText: 'By its pencil' }).waitFor();
+    await entry.locator('a').press('F2');
+    await page.fill('#ask-name', 'By its key');
+    await page.press('#ask-name', 'Enter');
+    await entry.filter({ hasText: 'By its key' }).waitFor();
+    assert.equal(await page.textContent('#title'), 'New name');
     await choose('copy-curl');
     await page.locator('#notice').filter({ hasText: 'copied' }).waitFor();
     const command = await page.evaluate(() => navigator.clipboard.readText());

@@ -52,6 +52,16 @@ for (const [form, flags] of Object.entries(FORMS)) {
             await page.click('#preview-offer button:has-text("8080")');
             await frame.filter({ hasText: 'changed' }).waitFor();
 
+            // A frozen server is no living page, and goes on where it was.
+            if ((await api.call('GET', '/v1/system')).warmPause !== 'none') {
+                await page.click('#freeze');
+                await page.waitForSelector('#veil:not([hidden])');
+                assert.equal(await page.textContent('#veil-text'), 'Port 8080 does not answer: the conversation is frozen.');
+                await page.click('#veil-resume');
+                await page.waitForSelector('#veil', { state: 'hidden' });
+                await frame.filter({ hasText: 'changed' }).waitFor();
+            }
+
             // A closed port is no living page.
             await page.click('#pause');
             await page.waitForSelector('#veil:not([hidden])');

@@ -423,6 +423,14 @@ test('without a WebSocket the client says which one to give it', async () => {
 
 test('options that cannot work are refused', () => {
     assert.throws(() => new Atoll({ apiKey: 'x' }), /baseUrl/);
+    for (const baseUrl of ['127.0.0.1:4849', 'localhost:4849', 'ftp://a', '', '/atoll'])
+        assert.throws(() => new Atoll({ baseUrl, apiKey: 'x' }), { name: 'TypeError', message: /is not the address of a server.*http:\/\/127\.0\.0\.1:4100/ }, baseUrl);
+    globalThis.location = { href: 'https://a.example/' };
+    try {
+        assert.doesNotThrow(() => [new Atoll({ baseUrl: '', apiKey: 'x' }), new Atoll({ baseUrl: '/atoll', apiKey: 'x' })]);
+    } finally {
+        delete globalThis.location;
+    }
     assert.throws(() => new Atoll({ baseUrl: 'http://x' }), /apiKey/);
     assert.throws(() => new Atoll({ baseUrl: 'http://x', apiKey: 'x', token: 'y' }), /either/);
     assert.throws(() => new Atoll({ baseUrl: 'http://x', apiKey: 'x', fetch: null }), /fetch/);

@@ -110,7 +110,8 @@ test('a folder goes in and comes out, and links that lead out stay behind', asyn
         assert.equal(await files.downloadDir('web', back), 2);
         assert.deepEqual(readdirSync(back, 'latin1').sort(), ['b\xff', 'd', 'in', 'link', 'sub']);
         assert.deepEqual([readFileSync(path.join(back, 'link'), 'utf8'), statSync(path.join(back, 'sub', 'run')).mode & 0o100], ['one', 0o100]);
-        await assert.rejects(files.uploadDir(path.join(here, 'none')));
+        // A folder that is not there is no broken connection.
+        await assert.rejects(files.uploadDir(path.join(here, 'none')), { code: 'ENOENT', name: 'Error' });
     } finally {
         rmSync(here, { recursive: true, force: true });
     }
@@ -121,6 +122,8 @@ test('the environment names the server, and the end of `await using` deletes wha
     try {
         const conversation = await new Atoll().conversations.create({ agent: 'shell' });
         assert.deepEqual([await conversation.previewUrl(), await conversation.previewUrl(8000)], [conversation.info.sandboxPublicUrl, null]);
+        const inner = conversation.sandbox;
+        assert.deepEqual([await inner.previewUrl(), await inner.previewUrl(8000)], [conversation.info.sandboxPublicUrl, null]);
         // Twice is no error.
         for (const owned of [conversation, conversation, await new Atoll().sandboxes.create()]) await owned[asyncDispose]();
         assert.equal(await codeOf(conversation.refresh()), 'not_found');

@@ -83,15 +83,15 @@ TEST_CASE("A file goes in and out of a sandbox and is there for its commands") {
 TEST_CASE(
     "What HOME holds of caches is left out of a list and an archive, which say so, unless all is asked for") {
     FilesLab lab;
-    lab.run("mkdir -p .npm .cache; touch .npm/x .cache/x .bash_history mine");
+    lab.run("mkdir -p .npm .cache .local; touch .npm/x .cache/x .local/x .bash_history mine");
     const Json page = Json::parse(lab.get("?list=1").body);
     CHECK(page["entries"].size() == 1);
-    CHECK(page["hidden"] == 3);
-    CHECK(Json::parse(lab.get("?list=1&all=1").body)["entries"].size() == 4);
+    CHECK(page["hidden"] == 4);
+    CHECK(Json::parse(lab.get("?list=1&all=1").body)["entries"].size() == 5);
     CHECK(lab.get("?list=1&all=yes").status == 422);
     const std::string archive = "/v1/sandboxes/" + lab.sandbox_id + "/archive";
     const auto packed = lab.client.request("GET", archive, "");
-    CHECK(packed.header("atoll-left-out") == ".bash_history, .cache, .npm");
+    CHECK(packed.header("atoll-left-out") == ".bash_history, .cache, .local, .npm");
     CHECK(packed.body.find(".npm/x") == std::string::npos);
     const auto whole = lab.client.request("GET", archive + "?all=1", "");
     CHECK(whole.header("atoll-left-out").empty());

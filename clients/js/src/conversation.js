@@ -3,7 +3,7 @@ import { uniqueId } from './bytes.js';
 import { AtollError } from './errors.js';
 import { Follower } from './follow.js';
 import { pages } from './pages.js';
-import { Sandbox } from './sandbox.js';
+import { addressOf, Sandbox } from './sandbox.js';
 import { conversationSubject } from './transport.js';
 import { asyncDispose, deleteAtEnd, Iteration } from './waiting.js';
 
@@ -85,9 +85,7 @@ export class Conversation {
         return deleteAtEnd(this);
     }
     async previewUrl(port, options = {}) {
-        const { preview, sandboxPublicUrl, openPorts } = (await this.refresh(options)).info;
-        if (port === undefined || port === preview.ports[0]) return sandboxPublicUrl;
-        return openPorts.find((open) => open.port === port)?.url ?? null;
+        return addressOf((await this.refresh(options)).info, port);
     }
     async pause({ mode, signal, timeoutMs } = {}) {
         return this.#told(await this.#transport.json('POST', `${this.#path}/pause`, { json: mode === undefined ? {} : { mode }, signal, timeoutMs }));

@@ -67,8 +67,8 @@ export interface Files {
     /** The file is replaced as a whole, or stays as it was. Parents are made. */
     write(path: FilePath, data: FileData, options?: WriteOptions): Promise<FileEntry>;
     /**
-     * The entries of a directory, of the workspace by default. `all`, here and below: with what the top of the workspace keeps for its shells and
-     * package managers (`.bash_history`, `.npm`, `.cache`, `.atoll`), which is left out otherwise.
+     * The entries of a directory, of the workspace by default. `all`, here and below: with what programs keep at the top of the workspace, which
+     * is left out otherwise (`.atoll`, `.bash_history`, `.cache`, `.config`, `.local`, `.node_repl_history`, `.npm`, `.python_history`).
      */
     list(path?: FilePath, options?: { depth?: number; limit?: number; all?: boolean } & Cancellable): Iteration<FileEntry>;
     stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;

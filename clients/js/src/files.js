@@ -148,8 +148,21 @@ export class Files {
         const headers = { 'Content-Type': 'application/octet-stream' };
         return this.#change('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path), format }, body: await bodyOf(data), onProgress, signal, timeoutMs });
     }
-    uploadDir(local, options = {}) {
-        return this.unpack(pack(local), options);
+    async uploadDir(local, options = {}) {
+        let failure; // of this machine, which fetch would call one of the connection
+        async function* pieces() {
+            try {
+                yield* pack(local);
+            } catch (error) {
+                failure = error;
+                throw error;
+            }
+        }
+        try {
+            return await this.unpack(pieces(), options);
+        } catch (error) {
+            throw failure ?? error;
+        }
     }
     downloadDir(path, local, { all, signal, timeoutMs } = {}) {
         return download(this, path ?? '', local, { all, signal, timeoutMs });

@@ -461,6 +461,8 @@ export interface Sandbox {
     delete(options?: Cancellable): Promise<void>;
     /** Deletes it: `await using sandbox = await atoll.sandboxes.create()`. That of a conversation is deleted with its conversation alone. */
     [Symbol.asyncDispose](): Promise<void>;
+    /** That of its conversation, or of one without. */
+    previewUrl(port?: number, options?: Cancellable): Promise<string | null>;
     metrics(options?: Cancellable): Promise<SandboxMetrics>;
     /** The end of what the sandbox wrote, and the server's notes of its life. */
     logs(options?: { after?: number; stream?: 'output' | 'system' } & Cancellable): Promise<SandboxLog>;

@@ -25,6 +25,12 @@ function execForm(program, { stdin, signal, ...options }) {
     return form;
 }
 
+/** The address at which a browser sees a port, by what the server told of a sandbox or its conversation. */
+export function addressOf({ preview, sandboxPublicUrl, openPorts }, port) {
+    if (port === undefined || port === preview.ports[0]) return sandboxPublicUrl;
+    return openPorts.find((open) => open.port === port)?.url ?? null;
+}
+
 export class Sandboxes {
     #transport;
 
@@ -79,6 +85,9 @@ export class Sandbox {
     }
     [asyncDispose]() {
         return deleteAtEnd(this);
+    }
+    async previewUrl(port, options = {}) {
+        return addressOf((await this.refresh(options)).info, port);
     }
     metrics({ signal, timeoutMs } = {}) {
         return this.#transport.json('GET', `${this.#path}/metrics`, { signal, timeoutMs });

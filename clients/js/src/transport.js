@@ -51,6 +51,16 @@ function parseAnswer(text, status, method, path) {
     }
 }
 
+/** Also the empty one and a path, which are those of the page's own server. */
+function isAddress(text) {
+    if (globalThis.location !== undefined && /^(\/(?!\/)|$)/.test(text)) return true;
+    try {
+        return /^https?:$/.test(new URL(text).protocol);
+    } catch {
+        return false;
+    }
+}
+
 export class Transport {
     #fetch;
     #retries;
@@ -66,6 +76,7 @@ export class Transport {
         if (typeof baseUrl !== 'string' && !(baseUrl instanceof URL)) throw new TypeError('baseUrl is missing: the address of the server, also as ATOLL_URL of the environment');
         if (typeof fetch !== 'function') throw new TypeError('there is no fetch here: give one as the option fetch (Node 18 and later have one)');
         this.baseUrl = String(baseUrl).replace(/\/+$/, '');
+        if (!isAddress(this.baseUrl)) throw new TypeError(`baseUrl is not the address of a server: ${JSON.stringify(String(baseUrl))}; it looks like http://127.0.0.1:4100`);
         // A browser's fetch insists on being called without another `this`.
         this.#fetch = (...args) => fetch(...args);
         this.#retries = retries;

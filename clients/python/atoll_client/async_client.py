@@ -75,6 +75,9 @@ class AsyncAtoll(AsyncExecutes):
         """A run of a program by its id, without asking the server."""
         return AsyncExecution(self._core, execution_id)
 
+    def _place(self) -> str:
+        return str(self._core.address)
+
     async def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """What the server is, and what its host enforces."""
         return await self._core.call("GET", "/v1/system", timeout=timeout)

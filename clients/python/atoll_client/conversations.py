@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 
 from .core import AsyncOwned, Core, Request, Stream
-from .encoding import camel, given, new_idempotency_key, segment
+from .encoding import Shown, camel, given, new_idempotency_key, segment
 from .following import EventStream, OneTurn, follow_events
-from .models import Answer, Content, ConversationInfo, Event, Gathering, NetworkSettings, Token, Turn
+from .models import Answer, Content, ConversationInfo, Event, Gathering, NetworkSettings, Token, Turn, preview_address
 from .retry import Follower, StreamStatus
 from .sandboxes import AsyncSandbox
 
@@ -35,7 +35,7 @@ def turn_stream(
     return EventStream(core, follow_events(core, follower, request, OneTurn()), follower)
 
 
-class AsyncPermissions:
+class AsyncPermissions(Shown):
     """Answers to the events `permission_request` of the open turn."""
 
     def __init__(self, core: Core, conversation_id: str) -> None:
@@ -81,10 +81,7 @@ class AsyncConversation(AsyncOwned):
         """The address at which a browser sees a port, by default the first of those that are shown; None where it has none. Another one than the
         first has its address once something listens there. A private preview needs `create_token("preview").url`.
         """
-        info = await self.refresh(timeout=timeout)
-        if port is None or port in info.preview.ports[:1]:
-            return info.sandbox_public_url
-        return next((each.url for each in info.open_ports if each.port == port), None)
+        return preview_address(await self.refresh(timeout=timeout), port)
 
     async def send(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Turn:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
@@ -188,7 +185,7 @@ class AsyncConversation(AsyncOwned):
         return (await (await self._core.open(request)).read_all()).decode("utf-8")
 
 
-class AsyncConversations:
+class AsyncConversations(Shown):
     def __init__(self, core: Core) -> None:
         self._core = core
 

@@ -38,7 +38,7 @@ LONG_S = 16 * 60.0
 MAX_IDLE_ONCE_S = 3.0
 
 
-class Stream(Generic[T]):
+class Stream(encoding.Shown, Generic[T]):
     """An asynchronous iterator that holds a connection: leave it by `async with`, or close it with `aclose()`."""
 
     def __init__(self, core: "Core", source: AsyncGenerator[T, None]) -> None:
@@ -74,7 +74,7 @@ class aclosing(Generic[G]):
         await self._generator.aclose()  # type: ignore[attr-defined]
 
 
-class AsyncOwned:
+class AsyncOwned(encoding.Shown):
     """`async with` deletes it at the end. One that is gone by then is no error, and an error of the block is not replaced by one of the deletion."""
 
     async def delete(self, timeout: Optional[float] = None) -> None:
@@ -257,7 +257,7 @@ class Core:
         self.network = network
         self._on_retry = on_retry
         self.credentials = credentials
-        self._address = address
+        self.address = address
         self._timeout = timeout
         self._retries = retries
         self._idle: List[Tuple[Connection, float]] = []
@@ -307,11 +307,11 @@ class Core:
             if time.monotonic() - since <= max_idle_s and not connection.is_stale():
                 return connection
             connection.close()
-        return await self.network.connect(self._address, self._timeout)
+        return await self.network.connect(self.address, self._timeout)
 
     async def _head(self, request: Request) -> Tuple[bytes, Optional[Body]]:
         body = request.body
-        fields = {"Host": self._address.host_field, "User-Agent": f"atoll-client-python/{VERSION}", "Accept": "application/json"}
+        fields = {"Host": self.address.host_field, "User-Agent": f"atoll-client-python/{VERSION}", "Accept": "application/json"}
         token = await self.credentials.apply(fields)
         if request.json is not None:
             body = Body(encoding.to_json(request.json), self.network)
@@ -323,7 +323,7 @@ class Core:
         if request.idempotency_key is not None:
             fields["Idempotency-Key"] = request.idempotency_key
         fields.update(request.headers)
-        target = encoding.target(self._address.prefix, request.path, {**request.query, **token})
+        target = encoding.target(self.address.prefix, request.path, {**request.query, **token})
         return http1.encode_head(request.method, target, fields), body
 
     async def exchange(self, request: Request) -> Response:

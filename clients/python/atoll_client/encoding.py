@@ -62,6 +62,17 @@ def camel(name: str) -> str:
     return head + "".join(word.capitalize() for word in rest)
 
 
+class Shown:
+    """Its repr is its kind and its place, as `<Files /v1/sandboxes/ID>`: no key, and no text of a user."""
+
+    def _place(self) -> str:
+        inner = getattr(self, "_inner", None)
+        return inner._place() if isinstance(inner, Shown) else str(getattr(self, "_route", ""))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._place()}".rstrip() + ">"
+
+
 class Record(Dict[str, Any]):
     """An object of the API: its members by their names there (`info["statusReason"]`), and as attributes in snake_case (`info.status_reason`)."""
 
@@ -107,6 +118,9 @@ class Address:
             return "localhost"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"unix:{self.unix_path}" if self.unix_path is not None else f"http{'s' * self.is_tls}://{self.host_field}{self.prefix}"
 
 
 def parse_address(base_url: str) -> Address:

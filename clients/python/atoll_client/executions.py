@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
 
 from .core import SILENCE_S, Core, Request, Stream, aclosing, frames_of
-from .encoding import Record, given, segment, to_json
+from .encoding import Record, Shown, given, segment, to_json
 from .errors import AtollConnectionError, AtollError, protocol_error
 from .following import EventStream, Part, follow_events
 from .models import Event, Token, closed_error
@@ -162,7 +162,7 @@ def _with_handlers(options: "ExecuteOptions", handlers: Handlers) -> "ExecuteOpt
     return {**options, "tools": [*tools, *({"name": name} for name in handlers if name not in named)]}  # type: ignore[typeddict-item]
 
 
-class AsyncExecutes:
+class AsyncExecutes(Shown):
     """Running programs: of the client, and of a sandbox, whose tools the program may then call."""
 
     def __init__(self, core: Core, execute_route: str) -> None:
@@ -221,7 +221,7 @@ class AsyncExecutes:
         return AsyncExecution(self._core, answer["executionId"])
 
 
-class AsyncExecution:
+class AsyncExecution(Shown):
     """A run of a program. `info` is what the server said last; `await refresh()` asks again, until 10 minutes after its end."""
 
     def __init__(self, core: Core, execution_id: str, info: Optional[ExecutionInfo] = None) -> None:
@@ -308,7 +308,7 @@ class _OneRun(Part):
         return info["status"] == "ended" and info["lastSeq"] <= follower.after
 
 
-class AsyncExecutions:
+class AsyncExecutions(Shown):
     def __init__(self, core: Core) -> None:
         self._core = core
 

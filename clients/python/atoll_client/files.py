@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Callable, Dict, Optional
+from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Callable, ContextManager, Dict, Optional, Union
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Response, Stream, aclosing, frames_of, pieces_of, prepare
-from .encoding import FilePath, encode_path, given, path_data, segment, target_members
+from .encoding import FilePath, Shown, encode_path, given, path_data, segment, target_members
 from .errors import AtollConnectionError, AtollError
 from .folders import extract, pack
 from .models import FileEntry, closed_error
@@ -18,9 +19,10 @@ BYTES = {"Accept": "*/*"}
 NOTHING = "bytes="
 # Called with {type, op, entries, bytes}.
 OnProgress = Callable[[Dict[str, Any]], None]
+LocalPath = Union[str, "os.PathLike[str]"]
 
 
-class AsyncFiles:
+class AsyncFiles(Shown):
     """Paths are relative to the workspace, or begin with /workspace/. Text is taken as it is: `50%20off` is a file of that name. A
     `FileEntry` is a path, too, and leads to its file whatever bytes the name has, as its text may not.
     """
@@ -61,9 +63,10 @@ class AsyncFiles:
             async for piece in pieces:
                 yield piece
 
-    async def download(self, path: FilePath, to: BinaryIO, timeout: Optional[float] = None) -> int:
-        """Writes a file of the sandbox to a file object; how many bytes."""
-        return await self._save(pieces_of(await self._open(path, None, timeout)), to)
+    async def download(self, path: FilePath, to: Union[BinaryIO, LocalPath], timeout: Optional[float] = None) -> int:
+        """Writes a file of the sandbox to a file of this machine, by its path or as a file object; how many bytes."""
+        with _opened(to, "wb") as file:
+            return await self._save(pieces_of(await self._open(path, None, timeout)), file)
 
     async def _save(self, pieces: AsyncIterator[bytes], to: BinaryIO) -> int:
         size = 0
@@ -167,29 +170,40 @@ class AsyncFiles:
         await self._ask("DELETE", self._path(path), {"recursive": True if recursive else None}, on_progress, timeout=seconds)
 
     async def archive(
-        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False, format: Optional[str] = None
+        self,
+        to: Union[BinaryIO, LocalPath],
+        path: Optional[FilePath] = None,
+        timeout: Optional[float] = None,
+        all: bool = False,
+        format: Optional[str] = None,
     ) -> int:
-        """Writes the workspace, or the directory `path` in it, as a `tar`, `tar.gz` or `zip` to a file object; how many bytes."""
-        query = {**_folder(path), "all": 1 if all else None, "format": format}
-        response = await self._core.open(Request("GET", f"{self._route}/archive", query, headers=dict(BYTES), timeout=timeout))
-        return await self._save(pieces_of(response), to)
+        """Writes the workspace, or the directory `path` in it, as a `tar`, `tar.gz` or `zip` to a file of this machine, by its path or as a
+        file object; how many bytes. Without `format` the ending of the path tells it, else it is `tar`.
+        """
+        query = {**_folder(path), "all": 1 if all else None, "format": format or _format_of(to)}
+        with _opened(to, "wb") as file:
+            response = await self._core.open(Request("GET", f"{self._route}/archive", query, headers=dict(BYTES), timeout=timeout))
+            return await self._save(pieces_of(response), file)
 
     async def unpack(
         self,
-        archive: BodySource,
+        archive: Union[BodySource, LocalPath],
         path: Optional[FilePath] = None,
         timeout: Optional[float] = None,
         on_progress: Optional[OnProgress] = None,
         format: Optional[str] = None,
     ) -> Dict[str, int]:
-        """Unpacks an archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`. Without `format` its first bytes tell it."""
+        """Unpacks an archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`. `archive` is the path of a
+        file of this machine, or what it holds: bytes, a file object, pieces. Without `format` its first bytes tell it.
+        """
         headers = {"Content-Type": "application/octet-stream"}
-        body = Body(archive, self._core.network)
-        request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
-        return await self._ask("PUT", f"{self._route}/archive", {**_folder(path), "format": format}, on_progress, **request)
+        with _opened(archive, "rb") as source:
+            body = Body(source, self._core.network)
+            request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
+            return await self._ask("PUT", f"{self._route}/archive", {**_folder(path), "format": format}, on_progress, **request)
 
     async def upload_dir(
-        self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None
+        self, local: LocalPath, path: Optional[FilePath] = None, timeout: Optional[float] = None
     ) -> Dict[str, int]:
         """Copies the content of a folder of this machine into the workspace, or the directory `path` in it; how many `entries` and `bytes`. Links stay links."""
         with tempfile.TemporaryFile() as archive:
@@ -197,7 +211,7 @@ class AsyncFiles:
             return await self.unpack(archive, path, timeout=timeout)
 
     async def download_dir(
-        self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None, all: bool = False
+        self, path: Optional[FilePath], local: LocalPath, timeout: Optional[float] = None, all: bool = False
     ) -> int:
         """Copies the directory `path` of the workspace, or the workspace with None, into a folder of this machine, which is made; how many files.
         The hidden names of list() come along only with `all`. Nothing is written outside of that folder, and links that lead out of it are left out.
@@ -253,6 +267,16 @@ def _range(start: Optional[int], end: Optional[int]) -> Optional[str]:
     if end is not None and end <= first:
         return NOTHING
     return f"bytes={first}" if first < 0 else f"bytes={first}-{'' if end is None else end - 1}"
+
+
+def _opened(place: Any, mode: str) -> ContextManager[Any]:
+    """The file of a path of this machine; everything else is what it is."""
+    return open(place, mode) if isinstance(place, (str, os.PathLike)) else contextlib.nullcontext(place)
+
+
+def _format_of(place: Any) -> Optional[str]:
+    name = os.fspath(place) if isinstance(place, (str, os.PathLike)) else ""
+    return "zip" if name.endswith(".zip") else "tar.gz" if name.endswith((".tar.gz", ".tgz")) else None
 
 
 def _folder(path: Optional[FilePath]) -> Dict[str, Any]:

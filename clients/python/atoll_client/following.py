@@ -91,3 +91,6 @@ class EventStream(Stream[Event]):
     def after(self) -> str:
         """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
         return self._follower.cursor
+
+    def _place(self) -> str:
+        return f"after {self.after}"

@@ -185,6 +185,13 @@ class SandboxInfo(Record):
     enforcement: Dict[str, str]
 
 
+def preview_address(info: "Union[ConversationInfo, SandboxInfo]", port: Optional[int]) -> Optional[str]:
+    """The address at which a browser sees a port, by default the first of those that are shown."""
+    if port is None or port in info.preview.ports[:1]:
+        return info.sandbox_public_url
+    return next((each.url for each in info.open_ports if each.port == port), None)
+
+
 class ProcessInfo(Record):
     """A process as the server describes it. `exit_code`, `signal` and `timed_out` are there once it has ended."""
 

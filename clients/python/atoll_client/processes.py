@@ -6,7 +6,7 @@ from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Stream, aclosing, frames_of, prepare
-from .encoding import Record, given, program_of, segment
+from .encoding import Record, Shown, given, program_of, segment
 from .errors import AtollConnectionError, AtollError
 from .models import ProcessFrame, ProcessInfo, ProcessOutput, closed_error
 from .retry import Backoff, Follower, Step
@@ -21,7 +21,7 @@ ATTACH_FAILURES = 8
 _BROKEN = (1001, 1006, 1011, 1013)
 
 
-class AsyncAttachment:
+class AsyncAttachment(Shown):
     """A process as its output comes, and its input.
 
     Iterating gives every ProcessFrame up to `exit`. A connection that breaks is opened again at the same byte; while there
@@ -31,7 +31,7 @@ class AsyncAttachment:
     def __init__(self, core: Core, path: str, after: int, timeout: Optional[float] = None) -> None:
         self.core = self._core = core
         self._timeout = timeout
-        self._path = path
+        self._route = path
         self.after = after
         self.exit: Optional[Record] = None
         self._socket: Optional[WebSocket] = None
@@ -45,7 +45,7 @@ class AsyncAttachment:
     async def _open(self) -> WebSocket:
         for may_renew in (self._core.credentials.can_renew, False):
             try:
-                return await WebSocket.open(self._core, self._path, {"after": self.after}, self._timeout)
+                return await WebSocket.open(self._core, self._route, {"after": self.after}, self._timeout)
             except AtollError as error:
                 if error.is_final or error.code != "token_expired" or not may_renew:
                     raise
@@ -64,7 +64,7 @@ class AsyncAttachment:
         while self._socket is None:
             if error.code == "protocol_error" or backoff.failures >= ATTACH_FAILURES:
                 raise error
-            await self._core.wait_after(error, backoff.next_wait(error.retry_after), self._path)
+            await self._core.wait_after(error, backoff.next_wait(error.retry_after), self._route)
             try:
                 self._socket = await self._open()
             except AtollError as failure:
@@ -147,7 +147,7 @@ class AsyncAttachment:
         await self.aclose()
 
 
-class AsyncProcesses:
+class AsyncProcesses(Shown):
     def __init__(self, core: Core, sandbox_id: str) -> None:
         self._core = core
         self._route = f"/v1/sandboxes/{segment(sandbox_id)}/processes"

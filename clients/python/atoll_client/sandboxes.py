@@ -6,11 +6,11 @@ import base64
 from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 
 from .core import AsyncOwned, Core, Request, Stream, aclosing, frames_of
-from .encoding import Record, camel, given, program_of, segment
+from .encoding import Record, Shown, camel, given, program_of, segment
 from .errors import AtollConnectionError
 from .executions import AsyncExecutes
 from .files import AsyncFiles
-from .models import ExecOutput, ExecResult, NetworkSettings, SandboxInfo, Token, ToolFormat, ToolResult, closed_error
+from .models import ExecOutput, ExecResult, NetworkSettings, SandboxInfo, Token, ToolFormat, ToolResult, closed_error, preview_address
 from .processes import AsyncProcesses, AsyncTerminal
 
 ROUTE = "/v1/sandboxes"
@@ -37,7 +37,7 @@ def exec_body(
     return body
 
 
-class AsyncTools:
+class AsyncTools(Shown):
     """The tools that models call. `await sandbox.tools()` gives the definitions of those that are not switched off in the sandbox."""
 
     def __init__(self, core: Core, sandbox_id: Optional[str]) -> None:
@@ -156,6 +156,10 @@ class AsyncSandbox(AsyncExecutes, AsyncOwned):
     async def info(self, timeout: Optional[float] = None) -> SandboxInfo:
         return await self._core.call("GET", self._route, timeout=timeout)
 
+    async def preview_url(self, port: Optional[int] = None, timeout: Optional[float] = None) -> Optional[str]:
+        """The address at which a browser sees a port, as `preview_url` of a conversation."""
+        return preview_address(await self.info(timeout=timeout), port)
+
     async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> SandboxInfo:
         """Changes `limits`, `network`, `preview`, `tools` or `ttl_seconds` of a sandbox without a conversation; the sandbox as it is then."""
         return await self._core.call("PATCH", self._route, json={camel(name): value for name, value in changes.items()}, timeout=timeout)
@@ -179,7 +183,7 @@ class AsyncSandbox(AsyncExecutes, AsyncOwned):
         await self._core.call("DELETE", self._route, timeout=timeout)
 
 
-class AsyncSandboxes:
+class AsyncSandboxes(Shown):
     """Sandboxes without a conversation."""
 
     def __init__(self, core: Core) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence
 
 from .core import Core
-from .encoding import given, segment
+from .encoding import Shown, given, segment
 
 ROUTE = "/v1/secrets"
 
@@ -16,7 +16,7 @@ def _route(name: str) -> str:
     return f"{ROUTE}/{segment(name)}"
 
 
-class AsyncSecrets:
+class AsyncSecrets(Shown):
     """`user_id` names the user whose secrets are meant; without it they are the operator's, or those of the key's user."""
 
     def __init__(self, core: Core) -> None:

@@ -9,6 +9,7 @@ from .async_client import make_core
 from .blocking import BlockingNetwork, run
 from .conversations import AsyncConversation, AsyncConversations, AsyncPermissions
 from .core import OnRetry
+from .encoding import Shown
 from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .models import Answer, Content, ConversationInfo, Event, NetworkSettings, Token, Turn
 from .retry import StreamStatus
@@ -19,7 +20,7 @@ from .sync_sandbox import Owned, Sandbox, Sandboxes, Tools
 from .sync_stream import SyncEventStream, SyncStream
 
 
-class Permissions:
+class Permissions(Shown):
     """Answers to the events `permission_request` of the open turn."""
 
     def __init__(self, inner: AsyncPermissions) -> None:
@@ -140,7 +141,7 @@ class Conversation(Owned):
         return run(self._inner.transcript(format, timeout=timeout))
 
 
-class Conversations:
+class Conversations(Shown):
     def __init__(self, inner: AsyncConversations) -> None:
         self._inner = inner
 
@@ -205,7 +206,7 @@ class Conversations:
         return run(self._inner.transcript(conversation_id, format, timeout=timeout))
 
 
-class Secrets:
+class Secrets(Shown):
     """`user_id` names the user whose secrets are meant; without it they are the operator's, or those of the key's user."""
 
     def __init__(self, inner: AsyncSecrets) -> None:
@@ -267,6 +268,9 @@ class Atoll(Executes):
     def execution(self, execution_id: str) -> Execution:
         """A run of a program by its id, without asking the server."""
         return Execution(AsyncExecution(self._core, execution_id))
+
+    def _place(self) -> str:
+        return str(self._core.address)
 
     def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """What the server is, and what its host enforces."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 from .blocking import run
+from .encoding import Shown
 from .executions import (
     AsyncExecutes,
     AsyncExecution,
@@ -27,7 +28,7 @@ else:
     from .executions import Unpack
 
 
-class Executes:
+class Executes(Shown):
     """Running programs: of the client, and of a sandbox, whose tools the program may then call."""
 
     _executes: AsyncExecutes
@@ -59,7 +60,7 @@ class Executes:
         return Execution(run(self._executes.execute_detached(code, timeout, **options)))
 
 
-class Execution:
+class Execution(Shown):
     """A run of a program. `info` is what the server said last; `refresh()` asks again, until 10 minutes after its end."""
 
     def __init__(self, inner: AsyncExecution) -> None:
@@ -113,7 +114,7 @@ class Execution:
         return run(self._inner.create_token(scope, ttl_seconds, timeout))
 
 
-class Executions:
+class Executions(Shown):
     def __init__(self, inner: AsyncExecutions) -> None:
         self._inner = inner
 

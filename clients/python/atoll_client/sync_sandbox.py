@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, BinaryIO, Dict, List, Optional, Sequence, TypeVar
+from typing import Any, BinaryIO, Dict, List, Optional, Sequence, TypeVar, Union
 
 from .blocking import Stopped, Stopper, run
 from .bodies import BodySource
 from .core import AsyncOwned
-from .encoding import FilePath, Record
+from .encoding import FilePath, Record, Shown
 from .errors import AtollError, closed_client
-from .files import AsyncFiles, OnProgress
+from .files import AsyncFiles, LocalPath, OnProgress
 from .models import ExecOutput, ExecResult, FileEntry, NetworkSettings, ProcessFrame, ProcessInfo, ProcessOutput, SandboxInfo, Token
 from .models import ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
@@ -21,7 +20,7 @@ from .sync_stream import SyncStream
 O = TypeVar("O")
 
 
-class Files:
+class Files(Shown):
     """Paths are relative to the workspace, or begin with /workspace/. A `FileEntry` is a path, too."""
 
     def __init__(self, inner: AsyncFiles) -> None:
@@ -38,7 +37,7 @@ class Files:
     ) -> SyncStream[bytes]:
         return SyncStream(self._inner.stream(path, start, end, timeout=timeout))
 
-    def download(self, path: FilePath, to: BinaryIO, timeout: Optional[float] = None) -> int:
+    def download(self, path: FilePath, to: Union[BinaryIO, LocalPath], timeout: Optional[float] = None) -> int:
         return run(self._inner.download(path, to, timeout=timeout))
 
     def write(
@@ -95,13 +94,18 @@ class Files:
         run(self._inner.remove(path, recursive, timeout=timeout, on_progress=on_progress))
 
     def archive(
-        self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None, all: bool = False, format: Optional[str] = None
+        self,
+        to: Union[BinaryIO, LocalPath],
+        path: Optional[FilePath] = None,
+        timeout: Optional[float] = None,
+        all: bool = False,
+        format: Optional[str] = None,
     ) -> int:
         return run(self._inner.archive(to, path, timeout=timeout, all=all, format=format))
 
     def unpack(
         self,
-        archive: BodySource,
+        archive: Union[BodySource, LocalPath],
         path: Optional[FilePath] = None,
         timeout: Optional[float] = None,
         on_progress: Optional[OnProgress] = None,
@@ -109,11 +113,11 @@ class Files:
     ) -> Dict[str, int]:
         return run(self._inner.unpack(archive, path, timeout=timeout, on_progress=on_progress, format=format))
 
-    def upload_dir(self, local: "str | os.PathLike[str]", path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
+    def upload_dir(self, local: LocalPath, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
         return run(self._inner.upload_dir(local, path, timeout=timeout))
 
     def download_dir(
-        self, path: Optional[FilePath], local: "str | os.PathLike[str]", timeout: Optional[float] = None, all: bool = False
+        self, path: Optional[FilePath], local: LocalPath, timeout: Optional[float] = None, all: bool = False
     ) -> int:
         return run(self._inner.download_dir(path, local, timeout=timeout, all=all))
 
@@ -123,7 +127,7 @@ class Files:
         return SyncStream(self._inner.watch(path, recursive, timeout=timeout, all=all), is_endless=True)
 
 
-class Attachment:
+class Attachment(Shown):
     """A process as its output comes, and its input. One thread may iterate while another one writes. Where the client is closed before
     its exit, the iteration is AtollError `closed`.
     """
@@ -211,7 +215,7 @@ class Terminal(Attachment):
         self.process_id = inner.process_id
 
 
-class Processes:
+class Processes(Shown):
     def __init__(self, inner: AsyncProcesses) -> None:
         self._inner = inner
 
@@ -255,7 +259,7 @@ class Processes:
         return Attachment(run(self._inner.attach(process_id, after, timeout=timeout)))
 
 
-class Tools:
+class Tools(Shown):
     """The tools that models call. `sandbox.tools()` gives the definitions of those that are not switched off in the sandbox."""
 
     def __init__(self, inner: AsyncTools) -> None:
@@ -275,7 +279,7 @@ class Tools:
         return SyncStream(self._inner.stream(name, args, context, timeout=timeout))
 
 
-class Owned:
+class Owned(Shown):
     """`with` deletes it at the end. One that is gone by then is no error, and an error of the block is not replaced by one of the deletion."""
 
     _inner: AsyncOwned
@@ -343,6 +347,10 @@ class Sandbox(Executes, Owned):
     def info(self, timeout: Optional[float] = None) -> SandboxInfo:
         return run(self._inner.info(timeout=timeout))
 
+    def preview_url(self, port: Optional[int] = None, timeout: Optional[float] = None) -> Optional[str]:
+        """The address at which a browser sees a port, as `preview_url` of a conversation."""
+        return run(self._inner.preview_url(port, timeout=timeout))
+
     def update(self, *, timeout: Optional[float] = None, **changes: Any) -> SandboxInfo:
         """Changes `limits`, `preview`, `tools` or `ttl_seconds` of a sandbox without a conversation; the sandbox as it is then."""
         return run(self._inner.update(timeout=timeout, **changes))
@@ -360,7 +368,7 @@ class Sandbox(Executes, Owned):
         run(self._inner.delete(timeout=timeout))
 
 
-class Sandboxes:
+class Sandboxes(Shown):
     """Sandboxes without a conversation."""
 
     def __init__(self, inner: AsyncSandboxes) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Generic, TypeVar
 
 from .blocking import Stopped, Stopper, run
 from .core import Stream
+from .encoding import Shown
 from .errors import closed_client
 from .following import EventStream
 from .models import Event
@@ -14,7 +15,7 @@ from .models import Event
 T = TypeVar("T")
 
 
-class SyncStream(Generic[T]):
+class SyncStream(Shown, Generic[T]):
     """An iterator that holds a connection: leave it by `with`, or close it with `close()`, which any thread may call.
 
     Where the client is closed instead, an iteration that would have had an end is AtollError `closed`, since a part is missing;
@@ -28,6 +29,9 @@ class SyncStream(Generic[T]):
         self._is_over = is_endless  # to be stopped is no loss: it had its end, or is closed by who reads it
         self._busy = threading.Lock()  # a thread is in the generator
         source.core.ends_with_me(self)
+
+    def _place(self) -> str:
+        return self._source._place()
 
     def __iter__(self) -> "SyncStream[T]":
         return self

@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from lab import DEADLINE_SECONDS, ROOT, InThread, Server
 from stub import Stub
@@ -89,9 +91,16 @@ class Chat(WithServer):
                 self.assertIn("index.html", listed)
                 self.assertRegex(address, r"^http://.*localhost.*/$")
 
-    def printed_by(self, command):
+    def test_the_first_program_of_the_clients_readme_runs_as_it_stands_there(self):
+        program = re.findall(r"```python\n(.*?)```", (ROOT / "clients" / "python" / "README.md").read_text(), re.S)[0]
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertTrue(self.printed_by([sys.executable, "-B", "-c", program], folder).endswith(" note\nhello\n\n"))
+            self.assertEqual(Path(folder, "copy", "note").read_text(), "hello\n")
+
+    def printed_by(self, command, folder=None):
         done = subprocess.run(
             command,
+            cwd=folder,
             env={
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": str(ROOT / "clients" / "python"),

@@ -12,6 +12,7 @@ import unittest
 
 import lab  # noqa: F401: makes the client importable
 
+import atoll_client
 from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError, Execution, FileEntry, WebSocketClosed
 from atoll_client.encoding import encode_path, from_json, parse_address, target, target_members
 from atoll_client.errors import error_of_response, retry_after_seconds
@@ -195,6 +196,20 @@ class Encoding(unittest.TestCase):
         for wrong in ("", "atoll.example:4100", "ftp://a", "http://user:pass@a", "http://a?b", "unix:"):
             with self.assertRaises(ValueError, msg=wrong):
                 parse_address(wrong)
+
+    def test_what_a_client_gives_says_what_it_is_and_never_its_key(self):
+        with Atoll("http://127.0.0.1:9/p", api_key="sk-live") as client:
+            sandbox = client.sandbox("s1")
+            shown = [client, sandbox, sandbox.files, sandbox.processes, client.execution("e1"), client.conversations, client.conversation("c1").follow(after=7)]
+            kinds = ["Atoll http://127.0.0.1:9/p", "sandbox s1", "Files /v1/sandboxes/s1", "Processes /v1/sandboxes/s1/processes"]
+            kinds += ["Execution /v1/executions/e1", "Conversations", "SyncEventStream after 7"]
+            self.assertEqual([repr(each) for each in shown], [f"<{kind}>" for kind in kinds])
+        self.assertEqual(repr(AsyncAtoll("unix:/run/atoll.sock", api_key="sk-live")), "<AsyncAtoll unix:/run/atoll.sock>")
+        # Everything that is public says so.
+        for name in atoll_client.__all__:
+            each = getattr(atoll_client, name)
+            if isinstance(each, type):
+                self.assertIsNot(each.__repr__, object.__repr__, name)
 
     def test_queries(self):
         self.assertEqual(target("/p", "/v1", {"a": None, "b": True, "c": "x y&"}), "/p/v1?b=1&c=x+y%26")

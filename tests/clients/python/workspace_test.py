@@ -121,6 +121,19 @@ class Files(WithSandboxes):
         self.refused("invalid_archive", self.files.unpack, b"no zip" * 200, format="zip")
         self.refused("invalid_field", self.files.archive, io.BytesIO(), format="rar")
 
+    def test_an_archive_or_a_file_goes_to_a_path_of_this_machine_and_comes_from_one(self):
+        self.files.write("src/f", b"one")
+        with tempfile.TemporaryDirectory() as here:
+            path = os.path.join(here, "x.zip")
+            self.assertEqual(self.files.archive(path, "src"), os.path.getsize(path))
+            with zipfile.ZipFile(path) as archive:
+                self.assertEqual(archive.read("f"), b"one")
+            self.assertEqual(self.files.unpack(Path(path), "again")["bytes"], 3)
+            self.assertEqual(self.files.download("again/f", Path(here, "f")), 3)
+            self.assertEqual(Path(here, "f").read_bytes(), b"one")
+            with self.assertRaises(FileNotFoundError):
+                self.files.unpack(os.path.join(here, "none.tar"))
+
     def test_a_folder_goes_in_and_comes_out_and_links_that_lead_out_stay_behind(self):
         with tempfile.TemporaryDirectory() as here:
             source, back = Path(here, "source"), Path(here, "back")
@@ -166,6 +179,8 @@ class Owned(WithSandboxes):
                 self.assertEqual(conversation.info.sandbox_status, "ready")
                 self.assertEqual(conversation.preview_url(), conversation.info.sandbox_public_url)
                 self.assertIsNone(conversation.preview_url(8000))
+                inner = conversation.sandbox()
+                self.assertEqual((inner.preview_url(), inner.preview_url(8000)), (conversation.info.sandbox_public_url, None))
                 self.assertIn(conversation.id, repr(conversation))
             with Atoll() as client, client.sandboxes.create() as sandbox:
                 sandbox.delete()  # twice is no error

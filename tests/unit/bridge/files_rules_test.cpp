@@ -48,9 +48,11 @@ timespec set_written_at(const FileLab& lab, const std::string& path, long second
 TEST_CASE(
     "what HOME holds of shells and package managers is left out at the top alone, unless all is asked for") {
     const FileLab lab;
-    for (const char* path : {".bash_history", ".cache/x", ".npm/x", ".profile", "a/.cache/x", "b"})
+    for (const char* path : {".bash_history", ".cache/x", ".config/x", ".local/x", ".node_repl_history",
+                             ".npm/x", ".profile", ".python_history", "a/.cache/x", "b"})
         lab.write(path, "");
-    CHECK(lab.paths("") == ".bash_history .cache .npm .profile a b");
+    const std::string known = ".bash_history .cache .config .local .node_repl_history .npm";
+    CHECK(lab.paths("") == known + " .profile .python_history a b");
     const auto names = [&](const std::string& path) {
         const json page =
             json::parse(lab.call("list", path, {{"depth", 9}, {"limit", 1000}, {"all", false}}).output);
@@ -59,11 +61,12 @@ TEST_CASE(
             joined += " " + entry.at("path").get<std::string>();
         return joined;
     };
-    CHECK(names("") == "3 .profile a a/.cache a/.cache/x b");
+    CHECK(names("") == "7 .profile a a/.cache a/.cache/x b");
     CHECK(names(".npm") == "0 .npm/x");
     CHECK(names("a") == "0 a/.cache a/.cache/x");
     const CallClient packed = lab.call("pack", "", {{"all", false}});
-    CHECK(packed.reply.at("leftOut") == ".bash_history, .cache, .npm");
+    CHECK(packed.reply.at("leftOut") ==
+          ".bash_history, .cache, .config, .local, .node_repl_history, .npm, .python_history");
     CHECK(packed.output.find(".npm/x") == std::string::npos);
     CHECK(packed.output.find("a/.cache/x") != std::string::npos);
     const CallClient whole = lab.call("pack", "");

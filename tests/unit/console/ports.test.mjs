@@ -16,8 +16,8 @@ test('ports come and go with their events, and all of them with the sandbox', ()
     assert.deepEqual(ports.hidden, []);
     assert.equal(ports.apply({ type: 'port_closed', data: { port: 80 } }), true);
     assert.equal(ports.apply({ type: 'port_closed', data: { port: 80 } }), false);
-    assert.equal(ports.apply({ type: 'sandbox_paused', data: { mode: 'warm' } }), false);
-    assert.equal(ports.shown.length, 2);
+    assert.equal(ports.apply({ type: 'sandbox_paused', data: { mode: 'warm' } }), true);
+    assert.equal(ports.shown.length, 2, 'a frozen sandbox keeps its ports');
     assert.equal(ports.apply({ type: 'sandbox_paused', data: { mode: 'cold' } }), true);
     assert.deepEqual(ports.shown, []);
     assert.equal(ports.apply({ type: 'text_delta', data: {} }), false);
@@ -28,7 +28,9 @@ test('a closed port says why, and offers to resume where that helps', () => {
     const about = () => ports.closedBy(5173);
     ports.apply(opened(5173, 'http://localhost:30001/'));
     assert.equal(about(), null);
-    ports.apply({ type: 'sandbox_paused', data: { mode: 'warm' } });
+    assert.equal(ports.apply({ type: 'sandbox_paused', data: { mode: 'warm' } }), true);
+    assert.deepEqual(about(), { text: 'Port 5173 does not answer: the conversation is frozen.', canResume: true });
+    assert.equal(ports.apply({ type: 'sandbox_resumed', data: { mode: 'warm' } }), true);
     assert.equal(about(), null);
     ports.apply({ type: 'port_closed', data: { port: 5173 } });
     assert.match(about().text, /^Port 5173 is closed: nothing listens there/);

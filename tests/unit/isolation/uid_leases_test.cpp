@@ -160,6 +160,7 @@ TEST_CASE("a lease directory that cannot be made is an error with its name") {
     REQUIRE_FALSE(leases.has_value());
     CHECK(leases.error().code() == base::Errc::storage_failed);
     CHECK(leases.error().detail().find("/proc/atoll-uids") != std::string::npos);
+    CHECK(leases.error().detail().ends_with("\nFIX: atolld --uid-lease-dir /tmp/uids ..."));
 }
 
 TEST_CASE("a uid whose files are still being removed is not handed out, whoever releases it") {
