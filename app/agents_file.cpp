@@ -236,6 +236,20 @@ std::vector<AgentSpec> built_in_agents() {
     return {shell, echo, read_agent(demo).value()};
 }
 
+std::vector<AgentSpec> ready_made_agents(const std::filesystem::path& folder) {
+    auto agents = built_in_agents();
+    const auto built_in = static_cast<std::ptrdiff_t>(agents.size());
+    for (nlohmann::json recipe : nlohmann::json::parse(recipe_texts())) {
+        const auto name = recipe["name"].get<std::string>();
+        recipe["dir"] = (folder / name).string();
+        recipe["setup"] = "scripts/setup --agents " + name;
+        agents.push_back(read_agent(recipe).value());
+    }
+    std::sort(agents.begin() + built_in, agents.end(),
+              [](const AgentSpec& a, const AgentSpec& b) { return a.name < b.name; });
+    return agents;
+}
+
 Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
     const auto invalid = [&](const std::string& what) {
         return Error(Errc::invalid_field, "agents file " + file.string() + ": " + what);

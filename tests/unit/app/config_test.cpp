@@ -108,9 +108,9 @@ TEST_CASE("A command that lacks something is told with what it takes, and with a
     CHECK(parse({"backup"}).text.ends_with("\nFIX: atolld backup --help\n"));
     CHECK(parse({"--pool", "shel"}).text.ends_with("\nFIX: atolld --help\n"));
     const auto config = parse({"--pool", "shel=1"}).config.value();
-    CHECK(configured_agents(config).error().detail() ==
-          "--pool names shel, which is not configured; did you mean shell? The agents are `shell`, `echo`, "
-          "`demo`.");
+    CHECK(configured_agents(config).error().detail().starts_with(
+        "--pool names shel, which is not configured; did you mean shell? The agents are `shell`, `echo`, "
+        "`demo`"));
 }
 
 TEST_CASE("A value outside its range is refused with the flag's name") {
