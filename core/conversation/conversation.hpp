@@ -201,6 +201,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::LogTurnError& error) {
         turn_.append(EventType::error, error_data(error.code, error.message));
     }
+    void run(const action::LogTurnInterrupted&) {
+        turn_.append(EventType::turn_complete, R"({"result":"interrupted"})");
+    }
     void run(const action::LogTurnDone&) {
         permissions_.end_turn();
         turn_.append(EventType::done, "{}");
