@@ -94,6 +94,8 @@ base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& c
     for (const base::Budget* const budget : {&made->bounds_->connections(), &made->bounds_->look_ups()})
         ports.budgets.all.push_back(budget);
     sandboxes.set_egress(&made->service_);
+    ports.conversations.set_unattended(
+        [&questions = made->questions_](const std::string& id) { questions.leave_unattended(id); });
     return made;
 }
 

@@ -59,6 +59,7 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
       lifetime_(context.clock.steady_now()),
       counted_as_(record_.status) {
     log_->window()->on_unfollowed([this] { owner_.on_quiet(); });
+    log_->window()->on_unattended([this] { on_unattended(); });
 }
 
 template <class Call>
@@ -77,6 +78,8 @@ void Conversation::refuse(const T& reply, Error error) {
 
 void Conversation::stop_timers() {
     log_->window()->on_unfollowed(nullptr);
+    log_->window()->on_unattended(nullptr);
+    context_.timers.cancel(std::exchange(unattended_timer_, 0));
     context_.timers.cancel(std::exchange(life_timer_, 0));
     context_.timers.cancel(std::exchange(lease_timer_, 0));
     port_events_.stop();

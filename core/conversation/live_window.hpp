@@ -48,6 +48,8 @@ class LiveWindow {
     bool has_followers() const noexcept { return followers_ != 0; }
     /// `left` is called when the last reader is gone; it must only set something off.
     void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }
+    /// The same for the last client that follows live.
+    void on_unattended(std::function<void()> left) { unattended_ = std::move(left); }
 
   private:
     friend class Subscription;
@@ -67,6 +69,7 @@ class LiveWindow {
     base::ReaderList<Subscription> readers_;
     std::size_t followers_ = 0;  // the readers that follow live
     std::function<void()> unfollowed_;
+    std::function<void()> unattended_;
     bool closed_ = false;
     bool stalled_ = false;
 };
