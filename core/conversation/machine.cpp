@@ -415,7 +415,7 @@ Actions Machine::query_broke(std::string code, std::string text, Reported report
 Actions Machine::interrupt() {
     Actions out;
     if (turn_ == Turn::waiting) {
-        // As an agent that has the turn would end it.
+        // The turn ends as one that an agent has.
         out.emplace_back(action::LogTurnInterrupted{});
         fail_turn(out, {}, {}, Reported::yes);
         return out;

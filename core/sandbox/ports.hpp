@@ -305,8 +305,8 @@ class Egress {
     virtual ~Egress() = default;
     /// Whether a sandbox may have these settings. Errors: invalid_field; network_not_allowed, by a ceiling.
     virtual base::Result<void> check(const EgressSettings& settings) const = 0;
-    /// Whether a generation may start with settings that passed check() in an earlier run of the server,
-    /// whose operator may have allowed more. Errors: those of check().
+    /// Checks the settings of a generation that is to start. They passed check() once, perhaps in an earlier
+    /// run of the server, whose operator allowed more. Errors: those of check().
     virtual base::Result<void> check_start(const EgressSettings& settings) const {
         (void)settings;
         return {};

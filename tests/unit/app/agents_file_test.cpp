@@ -150,7 +150,7 @@ TEST_CASE("A server without an agents file lists the agents that come with it, a
                                             "copilot", "gemini", "opencode"});
     CHECK(ready_made.at(3).missing == "its folder is not there");
     CHECK(ready_made.at(3).setup == "scripts/setup --agents claude");
-    // What is not installed opens no network.
+    // An agent that is not installed opens no network.
     CHECK(ready_made.at(3).routes.empty());
 
     atl::app::Config config;
