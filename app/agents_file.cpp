@@ -37,14 +37,19 @@ bool is_name(const std::string& name) {
     });
 }
 
-// The member `routes` of `object`; a route whose variable is not set is not there.
-Result<std::vector<sandbox::EgressRoute>> routes_of(const nlohmann::json& object) {
+// The member `routes` of `object`; a route whose variable is not set is not there, and `unset` has the first
+// such variable.
+Result<std::vector<sandbox::EgressRoute>> routes_of(const nlohmann::json& object, std::string& unset) {
     std::vector<sandbox::EgressRoute> routes;
     if (!object.contains("routes"))
         return routes;
-    const http::RouteVariables variables = [](const std::string& name) -> std::optional<std::string> {
+    const http::RouteVariables variables = [&unset](const std::string& name) -> std::optional<std::string> {
         const char* const value = std::getenv(name.c_str());
-        return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+        if (value != nullptr && *value != '\0')
+            return std::string(value);
+        if (unset.empty())
+            unset = name;
+        return std::nullopt;
     };
     const nlohmann::json alone{{"routes", object["routes"]}};
     http::ObjectReader reader(alone);
@@ -202,11 +207,17 @@ Result<AgentSpec> read_agent(const nlohmann::json& entry) {
     reader.any("routes");
     if (auto finished = reader.finish(); finished.has_error())
         return invalid("agent " + agent.name + ": " + finished.error().detail());
-    auto routes = routes_of(entry);
+    std::string unset;
+    auto routes = routes_of(entry, unset);
     if (!routes)
         return invalid("agent " + agent.name + ": " + routes.error().detail());
+    // An agent that cannot be used opens no way out.
+    if (!agent.missing.empty())
+        return agent;
     agent.needs_network = !routes->empty();
     agent.routes = std::move(*routes);
+    if (!agent.needs_network)
+        agent.unset = std::move(unset);
     return agent;
 }
 
@@ -223,6 +234,20 @@ std::vector<AgentSpec> built_in_agents() {
     const auto argv = nlohmann::json::array({"python3", "-I", "-c", k_demo_agent});
     const nlohmann::json demo{{"name", "demo"}, {"argv", argv}, {"setup", "apt-get install python3"}};
     return {shell, echo, read_agent(demo).value()};
+}
+
+std::vector<AgentSpec> ready_made_agents(const std::filesystem::path& folder) {
+    auto agents = built_in_agents();
+    const auto built_in = static_cast<std::ptrdiff_t>(agents.size());
+    for (nlohmann::json recipe : nlohmann::json::parse(recipe_texts())) {
+        const auto name = recipe["name"].get<std::string>();
+        recipe["dir"] = (folder / name).string();
+        recipe["setup"] = "scripts/setup --agents " + name;
+        agents.push_back(read_agent(recipe).value());
+    }
+    std::sort(agents.begin() + built_in, agents.end(),
+              [](const AgentSpec& a, const AgentSpec& b) { return a.name < b.name; });
+    return agents;
 }
 
 Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
@@ -248,12 +273,14 @@ Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
             return invalid("the name " + agent->name + " is taken");
         agents.push_back(std::move(*agent));
     }
-    const auto routes = routes_of(json);
+    std::string unset;
+    const auto routes = routes_of(json, unset);
     if (!routes)
         return invalid(routes.error().detail());
     // An agent's own routes count before the routes of all agents.
     for (AgentSpec& agent : agents)
-        agent.routes.insert(agent.routes.end(), routes->begin(), routes->end());
+        if (agent.missing.empty())
+            agent.routes.insert(agent.routes.end(), routes->begin(), routes->end());
     return agents;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -16,6 +17,13 @@ namespace atl::app {
 
 /// `shell`, `echo` and `demo` (app/demo_agent.hpp), which are part of every server.
 std::vector<sandbox::AgentSpec> built_in_agents();
+
+/// The recipes that come with the server (scripts/agents): the text of a JSON array.
+std::string_view recipe_texts() noexcept;
+
+/// The built-in agents and, in the order of their names, those of the recipes that come with the server. They
+/// are not installed, unless `scripts/setup --agents` of root has put them into `folder`.
+std::vector<sandbox::AgentSpec> ready_made_agents(const std::filesystem::path& folder);
 
 /// The built-in agents and the agents of `file`. Errors: invalid_field, naming file and entry.
 base::Result<std::vector<sandbox::AgentSpec>> read_agents(const std::filesystem::path& file);

@@ -34,8 +34,8 @@ Result<void> check_engines(const Config& config) {
     return engines ? check_executor_pools(config, *engines) : Result<void>();
 }
 
-Result<void> check_egress_ca(const Config& config) {
-    if (!config.egress.is_on())
+Result<void> check_egress_ca(const Config& config, const std::vector<sandbox::AgentSpec>& agents) {
+    if (!needs_egress(config, agents))
         return {};
     const auto tls = upstream_tls(config);
     return tls ? Result<void>() : tls.error();
@@ -55,12 +55,15 @@ Result<void> check_addresses(const Config& config) {
 }
 
 Result<CommandOutput> check_configuration(const Config& config) {
-    if (const auto agents = configured_agents(config); !agents)
+    const auto agents = configured_agents(config);
+    if (!agents)
         return agents.error();
-    for (const auto check : {check_addresses, check_programs, check_engines, check_egress_ca}) {
+    for (const auto check : {check_addresses, check_programs, check_engines}) {
         if (const auto good = check(config); !good)
             return good.error();
     }
+    if (const auto good = check_egress_ca(config, *agents); !good)
+        return good.error();
     if (const auto layout = layout_of_host(config); !layout)
         return layout.error();
     if (const char* key = std::getenv("ATOLL_API_KEY"); key != nullptr && *key != '\0') {

@@ -53,7 +53,7 @@ struct Config {
     std::filesystem::path tls_key;
     std::optional<gid_t> unix_socket_group;
     std::filesystem::path data_dir;
-    std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
+    std::filesystem::path agents_file;  // empty: as configured_agents() finds one
     std::string default_agent = "shell";
     bool allow_host_network = false;
     egress::Ceilings egress;           // off without a flag

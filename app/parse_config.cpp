@@ -113,7 +113,7 @@ void set_executor_pools(Config& config, const std::vector<std::string>& texts) {
 void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_option("--agents-file", config.agents_file, "JSON file with configured agents")
         ->envname("ATOLL_AGENTS_FILE")
-        ->default_str("DATA-DIR/agents.json")
+        ->default_str("DATA-DIR/agents.json, else that of scripts/setup --agents")
         ->check(CLI::ExistingFile);
     cli.add_option("--default-agent", config.default_agent, "The agent of a conversation that names none")
         ->envname("ATOLL_DEFAULT_AGENT")

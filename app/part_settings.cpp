@@ -31,15 +31,33 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) {
-    auto file = config.agents_file;
-    if (file.empty()) {
+namespace {
+
+// Where scripts/setup --agents of root puts agents.
+constexpr const char* k_installed_agents = "/usr/local/lib/atoll/agents";
+
+/// Empty: there is none.
+std::filesystem::path agents_file_of(const Config& config) {
+    namespace fs = std::filesystem;
+    if (!config.agents_file.empty())
+        return config.agents_file;
+    // The last one is that of scripts/setup of others.
+    for (const fs::path& folder :
+         {config.data_dir, fs::path(k_installed_agents), config.runners.parent_path() / "../../agents"}) {
         std::error_code ignored;
-        if (std::filesystem::exists(config.data_dir / "agents.json", ignored))
-            file = config.data_dir / "agents.json";
+        if (fs::exists(folder / "agents.json", ignored))
+            return folder / "agents.json";
     }
-    auto agents =
-        file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
+    return {};
+}
+
+}  // namespace
+
+Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) {
+    const auto file = agents_file_of(config);
+    auto agents = file.empty()
+                      ? Result<std::vector<sandbox::AgentSpec>>(ready_made_agents(k_installed_agents))
+                      : read_agents(file);
     if (!agents)
         return agents.error();
     std::vector<std::string> names;

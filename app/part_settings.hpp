@@ -19,7 +19,8 @@
 
 namespace atl::app {
 
-/// The agents of --agents, of DATA/agents.json where there is one, or the built-in ones. Errors:
+/// The agents of --agents-file, else of DATA/agents.json, else of the file that scripts/setup --agents has
+/// written, or else the ready-made ones. Errors:
 /// unknown_agent if --default-agent or --pool names another agent; the errors of read_agents().
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 

@@ -1,5 +1,6 @@
 #include "app/sandbox_egress.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -66,12 +67,17 @@ SandboxEgress::SandboxEgress(const Config& config, const Ports& ports, const san
                http::EgressParts{policy_, http::told_look_up(look_ups_.look_up(), recorder_),
                                  http::make_egress_dial(ports.executor, ports.timers),
                                  http::make_hello_reader, http::make_egress_tls(ports.timers, std::move(tls)),
-                                 &secrets_, recorder_, bounds_, &questions_}) {}
+                                 &secrets_, recorder_, bounds_, &questions_, config.egress.is_on()}) {}
+
+bool needs_egress(const Config& config, const std::vector<sandbox::AgentSpec>& agents) {
+    return config.egress.is_on() ||
+           std::ranges::any_of(agents, [](const auto& agent) { return !agent.routes.empty(); });
+}
 
 base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& config, const Ports& ports,
                                                                  sandbox::Manager& sandboxes) {
     std::unique_ptr<SandboxEgress> made;
-    if (!config.egress.is_on())
+    if (!needs_egress(config, ports.conversations.agents()))
         return made;
     auto tls = upstream_tls(config);
     if (!tls)
@@ -88,6 +94,8 @@ base::Result<std::unique_ptr<SandboxEgress>> SandboxEgress::open(const Config& c
     for (const base::Budget* const budget : {&made->bounds_->connections(), &made->bounds_->look_ups()})
         ports.budgets.all.push_back(budget);
     sandboxes.set_egress(&made->service_);
+    ports.conversations.set_unattended(
+        [&questions = made->questions_](const std::string& id) { questions.leave_unattended(id); });
     return made;
 }
 

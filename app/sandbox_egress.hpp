@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "app/config.hpp"
 #include "app/egress_reports.hpp"
@@ -22,6 +23,10 @@ namespace atl::app {
 /// named.
 base::Result<std::shared_ptr<const http::TlsContext>> upstream_tls(const Config& config);
 
+/// True if a sandbox may have the network `egress`: a flag of the operator opens it to requests, or an agent
+/// has routes of the operator's, which are then all that it reaches.
+bool needs_egress(const Config& config, const std::vector<sandbox::AgentSpec>& agents);
+
 class SandboxEgress {
   public:
     /// All of it must outlive the proxies.
@@ -34,7 +39,7 @@ class SandboxEgress {
         conversation::Manager& conversations;
         base::Budgets& budgets;  // gets those of the proxies
     };
-    /// Serves `sandboxes` from now on; null where the operator allows nothing. Reads resolv.conf and the
+    /// Serves `sandboxes` from now on; null where needs_egress() is false. Reads resolv.conf and the
     /// files of --egress-ca. `config` must outlive it. Errors: host_unsupported; those of upstream_tls() and
     /// of open_egress_recorder().
     static base::Result<std::unique_ptr<SandboxEgress>> open(const Config& config, const Ports& ports,

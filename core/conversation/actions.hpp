@@ -44,6 +44,7 @@ struct LogTurnError {
     std::string code;
     std::string message;
 };
+struct LogTurnInterrupted {};  // before an agent had it
 struct LogTurnDone {};
 
 // Actions on the generation and its agent. The machine is told how each went.
@@ -101,8 +102,8 @@ struct Discard {
 
 using Action = std::variant<
     action::LogSessionStart, action::LogSandboxReady, action::LogSandboxResumed, action::LogSandboxPaused,
-    action::LogSandboxTerminated, action::LogTurnError, action::LogTurnDone, action::StartSandbox,
-    action::StartAgent, action::StopSandbox, action::FreezeSandbox, action::ThawSandbox,
+    action::LogSandboxTerminated, action::LogTurnError, action::LogTurnInterrupted, action::LogTurnDone,
+    action::StartSandbox, action::StartAgent, action::StopSandbox, action::FreezeSandbox, action::ThawSandbox,
     action::RemoveSandbox, action::SendQuery, action::DropQuery, action::SendInterrupt, action::CloseTurn,
     action::ArmGrace, action::DisarmGrace, action::GrantLeases, action::EndLeases, action::ArmLeaseGrace,
     action::DisarmLeaseGrace, action::Persist, action::AnswerStarted, action::AnswerPaused, action::Discard>;

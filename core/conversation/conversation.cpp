@@ -58,7 +58,7 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
               }),
       lifetime_(context.clock.steady_now()),
       counted_as_(record_.status) {
-    log_->window()->on_unfollowed([this] { owner_.on_quiet(); });
+    log_->window()->on_unfollowed([this] { owner_.on_quiet(); }, [this] { on_unattended(); });
 }
 
 template <class Call>
@@ -76,9 +76,9 @@ void Conversation::refuse(const T& reply, Error error) {
 }
 
 void Conversation::stop_timers() {
-    log_->window()->on_unfollowed(nullptr);
-    context_.timers.cancel(std::exchange(life_timer_, 0));
-    context_.timers.cancel(std::exchange(lease_timer_, 0));
+    log_->window()->on_unfollowed(nullptr, nullptr);
+    for (base::TimerId* const timer : {&life_timer_, &lease_timer_, &unattended_timer_})
+        context_.timers.cancel(std::exchange(*timer, 0));
     port_events_.stop();
     permissions_.forget();
 }

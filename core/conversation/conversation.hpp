@@ -201,6 +201,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::LogTurnError& error) {
         turn_.append(EventType::error, error_data(error.code, error.message));
     }
+    void run(const action::LogTurnInterrupted&) {
+        turn_.append(EventType::turn_complete, R"({"result":"interrupted"})");
+    }
     void run(const action::LogTurnDone&) {
         permissions_.end_turn();
         turn_.append(EventType::done, "{}");
@@ -247,6 +250,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::uint32_t generation() const;
     /// True if somebody follows it live, who could decide what waits for a person.
     bool is_attended() const noexcept { return log_->window()->has_followers(); }
+    /// The last one who followed it has left: after a grace, what still waits for a person is denied.
+    void on_unattended();
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
     /// Logs the event with the open turn's number, so that a client that follows this turn alone sees it.
     void log_in_turn(EventType type, const std::string& data) {
@@ -302,7 +307,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     PortEvents port_events_;
     LeaseTable leases_;
     Lifetime lifetime_;
+    std::size_t open_egress_questions_ = 0;
     base::TimerId life_timer_ = 0;
+    base::TimerId unattended_timer_ = 0;
     base::TimerId lease_timer_ = 0;                           // the timer of the grace after the last lease
     base::Error start_error_;                                 // the error of the last start that failed
     std::shared_ptr<char> asked_ = std::make_shared<char>();  // a copy goes with each question to the store

@@ -16,10 +16,12 @@ bool Conversation::on_egress_question(const EgressQuestion& question) {
         !log_->has_room(data.size()))
         return false;
     log_in_turn(EventType::egress_request, data);
+    ++open_egress_questions_;
     return true;
 }
 
 void Conversation::on_egress_decision(const std::string& id, std::string_view decision) {
+    open_egress_questions_ -= open_egress_questions_ == 0 ? 0U : 1U;
     if (!erasing_ && machine_.status() != Status::ended)
         log_in_turn(EventType::egress_resolved, decision_data(id, decision));
 }
@@ -40,6 +42,20 @@ void Conversation::allow_host(const std::string& rule, Reply<View> reply) {
     arm_life();
     std::vector<Reply<View>> waiting{std::move(reply)};
     answer(waiting, std::nullopt);
+}
+
+void Conversation::on_unattended() {
+    if (permissions_.is_empty() && open_egress_questions_ == 0)
+        return;
+    context_.timers.cancel(std::exchange(unattended_timer_, 0));
+    unattended_timer_ = context_.timers.arm(base::k_unattended_grace, [this] {
+        unattended_timer_ = 0;
+        if (is_attended())
+            return;
+        permissions_.leave_unattended();
+        if (open_egress_questions_ != 0 && context_.unattended)
+            context_.unattended(record_.sandbox_id);
+    });
 }
 
 base::Result<View> Conversation::answer_permission(const std::string& permission_id,

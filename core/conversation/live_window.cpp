@@ -117,7 +117,8 @@ Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t aft
 
 Subscription::~Subscription() {
     window_->readers_.remove(*this);
-    window_->followers_ -= follows_ ? 1U : 0U;
+    if (follows_ && --window_->followers_ == 0 && window_->unattended_)
+        window_->unattended_();
     if (window_->readers_.empty() && window_->unfollowed_)
         window_->unfollowed_();
 }

@@ -46,8 +46,12 @@ class LiveWindow {
     bool is_followed() const noexcept { return !readers_.empty(); }
     /// True if a client follows live. Readers of a page or of a transcript do not count.
     bool has_followers() const noexcept { return followers_ != 0; }
-    /// `left` is called when the last reader is gone; it must only set something off.
-    void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }
+    /// Called when the last reader, and the last client that follows live, is gone; each must only set
+    /// something off.
+    void on_unfollowed(std::function<void()> no_reader, std::function<void()> no_follower) {
+        unfollowed_ = std::move(no_reader);
+        unattended_ = std::move(no_follower);
+    }
 
   private:
     friend class Subscription;
@@ -67,6 +71,7 @@ class LiveWindow {
     base::ReaderList<Subscription> readers_;
     std::size_t followers_ = 0;  // the readers that follow live
     std::function<void()> unfollowed_;
+    std::function<void()> unattended_;
     bool closed_ = false;
     bool stalled_ = false;
 };

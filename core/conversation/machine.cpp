@@ -415,7 +415,9 @@ Actions Machine::query_broke(std::string code, std::string text, Reported report
 Actions Machine::interrupt() {
     Actions out;
     if (turn_ == Turn::waiting) {
-        fail_turn(out, "interrupted", "the turn was interrupted before it began");
+        // The turn ends as one that an agent has.
+        out.emplace_back(action::LogTurnInterrupted{});
+        fail_turn(out, {}, {}, Reported::yes);
         return out;
     }
     if (turn_ != Turn::running)

@@ -160,6 +160,11 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// Gives the address at which a port is shown, for the events `port_opened`. Set before the first
     /// conversation is made.
     void set_port_url(PortUrl url) { context_.port_url = std::move(url); }
+    /// `told` is called when nobody has followed a conversation for k_unattended_grace in which questions
+    /// about hosts are open: it ends them. Empty: nobody is told.
+    void set_unattended(std::function<void(const std::string& sandbox_id)> told) {
+        context_.unattended = std::move(told);
+    }
     /// Where can_connect() is false, connect() has to wait for the `ready` of await_connect().
     bool can_connect(const std::string& sandbox_id) const {
         return context_.sandboxes.can_connect(sandbox_id);

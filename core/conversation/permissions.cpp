@@ -149,16 +149,20 @@ base::Result<void> Permissions::answer(const std::string& id, const std::string&
 }
 
 void Permissions::end_turn() {
-    auto all = std::exchange(waiting_, {});
-    for (const auto& [id, waiting] : all)
-        timers_.cancel(waiting.timer);
-    for (const auto& [id, waiting] : all)
+    for (const auto& [id, waiting] : take_all())
         decide(waiting.request, nullptr, Decision::Outcome::cancelled, Decision::Reason::turn_ended);
 }
 
-void Permissions::forget() {
-    for (const auto& [id, waiting] : std::exchange(waiting_, {}))
+void Permissions::leave_unattended() {
+    for (const auto& [id, waiting] : take_all())
+        deny(waiting.request, Decision::Reason::unattended);
+}
+
+std::map<std::string, Permissions::Waiting> Permissions::take_all() {
+    auto all = std::exchange(waiting_, {});
+    for (const auto& [id, waiting] : all)
         timers_.cancel(waiting.timer);
+    return all;
 }
 
 }  // namespace atl::conversation

@@ -69,8 +69,11 @@ class Permissions {
     void withdraw(const std::string& id);
     /// The turn ends: all that wait are cancelled.
     void end_turn();
+    /// Nobody follows the conversation any more: all that wait are denied.
+    void leave_unattended();
+    bool is_empty() const noexcept { return waiting_.empty(); }
     /// Nothing waits any more, and nobody is told.
-    void forget();
+    void forget() { (void)take_all(); }
 
   private:
     struct Waiting {
@@ -82,6 +85,7 @@ class Permissions {
                 PermissionDecision::Outcome otherwise, PermissionDecision::Reason reason);
     void deny(const PermissionRequest& request, PermissionDecision::Reason reason);
     void time_out(const std::string& id);
+    std::map<std::string, Waiting> take_all();
 
     base::Timers& timers_;
     std::function<void(const PermissionDecision&)> decided_;

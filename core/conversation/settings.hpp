@@ -81,7 +81,8 @@ struct Context {
     Ages ages;
     PreviewPorts* preview_ports;
     LogShares& logs;
-    PortUrl port_url{};  // empty: no port has an address
+    PortUrl port_url{};                                               // empty: no port has an address
+    std::function<void(const std::string& sandbox_id)> unattended{};  // as Manager::set_unattended()
 };
 
 /// Succeeds if a sandbox may have this network. Errors: those of sandbox::Manager::check_network().

@@ -149,6 +149,8 @@ inline constexpr std::size_t k_max_tool_reads_kept = 4096;
 // Choices of a permission that an agent asks for, and such requests that wait at once.
 inline constexpr std::size_t k_max_permission_options = 16;
 inline constexpr std::size_t k_max_open_permissions = 64;
+// The time for the last client that follows a conversation to come back before its questions are denied.
+inline constexpr std::chrono::seconds k_unattended_grace{10};
 inline constexpr std::size_t k_max_permission_id_bytes = 512;             // of a request and of an option
 inline constexpr std::size_t k_max_permission_request_bytes = 64 * 1024;  // of the event's data
 

@@ -16,6 +16,8 @@ Result<std::string> Manager::make_issuer(const Record& record) const {
         return std::string();
     if (egress_ == nullptr)
         return check_network(record.network, record.egress).error();
+    if (auto may = egress_->check_start(record.egress); !may)
+        return may.error();
     return egress_->make_issuer(record.id);
 }
 

@@ -305,6 +305,12 @@ class Egress {
     virtual ~Egress() = default;
     /// Whether a sandbox may have these settings. Errors: invalid_field; network_not_allowed, by a ceiling.
     virtual base::Result<void> check(const EgressSettings& settings) const = 0;
+    /// Checks the settings of a generation that is to start. They passed check() once, perhaps in an earlier
+    /// run of the server, whose operator allowed more. Errors: those of check().
+    virtual base::Result<void> check_start(const EgressSettings& settings) const {
+        (void)settings;
+        return {};
+    }
     /// Makes the issuer that a generation about to start trusts; gives its certificate as PEM. It is
     /// forgotten at close(). Errors: internal.
     virtual base::Result<std::string> make_issuer(const std::string& sandbox_id) = 0;

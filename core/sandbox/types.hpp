@@ -161,6 +161,7 @@ struct AgentSpec {
     std::chrono::seconds start_timeout = base::k_agent_start_deadline;  // command only: until it is ready
     LimitChanges limits{};       // of a sandbox whose request names none
     bool needs_network = false;  // a request that names no network gets egress, for routes of its own
+    std::string unset{};         // a variable without which it has no route of its own; empty: none
     std::string missing{};       // why it cannot be used on this host; empty: it can
     std::string setup{};         // the command that installs it; empty: none is known
 };

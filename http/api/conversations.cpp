@@ -49,6 +49,15 @@ const sandbox::AgentSpec* agent_of(const Api& api, const Json& body) {
     return found == agents.end() ? nullptr : &*found;
 }
 
+/// The refusal of a create without `network`, where the agent has no way to its model.
+Error why_no_route(const sandbox::AgentSpec& agent) {
+    return Error(Errc::invalid_field,
+                 "The agent `" + agent.name + "` has no key for its model: " + agent.unset +
+                     " is not set in the server's environment. The operator sets it and starts the server "
+                     "again; or name a `network`, perhaps with a route that has a key of yours.")
+        .at("/network");
+}
+
 Task<Result<Response>> async_create_conversation(Api& api, RequestContext& context) {
     const auto body = context.json_body_or_empty();
     if (body.has_error())
@@ -64,8 +73,12 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
     if (auto open = claim_network(context.principal, form->network); open.has_error())
         co_return open.error();
     // The operator's routes are open to all who may name the agent.
-    if (agent != nullptr && agent->needs_network && !body->contains("network"))
-        form->network.mode = sandbox::NetworkMode::egress;
+    if (agent != nullptr && !body->contains("network")) {
+        if (!agent->unset.empty())
+            co_return why_no_route(*agent);
+        if (agent->needs_network)
+            form->network.mode = sandbox::NetworkMode::egress;
+    }
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
         co_return claimed.error();
     const auto key = read_idempotency_key(context.request);

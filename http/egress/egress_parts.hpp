@@ -173,6 +173,7 @@ struct EgressParts {
     std::shared_ptr<EgressReports> reports{};  // null: nobody is told
     std::shared_ptr<EgressBounds> bounds{};    // null: there are none
     EgressQuestions* questions = nullptr;      // outlives all that has these parts; null: nobody is asked
+    bool has_lists = true;                     // false: the routes of agents are all that is reached
 };
 
 }  // namespace atl::http

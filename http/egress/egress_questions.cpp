@@ -130,14 +130,19 @@ void EgressQuestions::review(const std::string& sandbox_id, const EgressRules& r
 }
 
 void EgressQuestions::end(const std::string& sandbox_id) {
-    const auto found = askers_.find(sandbox_id);
-    if (found == askers_.end())
-        return;
-    while (!found->second.open.empty()) {
-        const std::string id = found->second.open.begin()->first;
-        resolve(sandbox_id, id, EgressDecision::deny, "the sandbox has ended");
+    deny_all(sandbox_id, "the sandbox has ended");
+    askers_.erase(sandbox_id);
+}
+
+void EgressQuestions::leave_unattended(const std::string& sandbox_id) {
+    deny_all(sandbox_id, "nobody follows the conversation any more");
+}
+
+void EgressQuestions::deny_all(const std::string& sandbox_id, std::string_view why) {
+    while (open(sandbox_id) != 0) {
+        const std::string id = askers_.at(sandbox_id).open.begin()->first;
+        resolve(sandbox_id, id, EgressDecision::deny, why);
     }
-    askers_.erase(found);
 }
 
 std::size_t EgressQuestions::open(const std::string& sandbox_id) const {

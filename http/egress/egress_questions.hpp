@@ -1,8 +1,8 @@
 // Requests of sandboxes to hosts that no rule lists, which wait for a person's decision. Invariants: requests
 // for the same host and port share a question; a question ends once, by a decision, by a change of the rules,
-// with its generation or for its time, and the last three deny unless the rules list the host now; a sandbox
-// has a bounded number of questions, open and in an interval. Not here: which hosts may be asked about
-// (EgressRules::askable()), who may decide (http/api).
+// with its generation, for its time or with those who follow, and all but the first deny unless the rules
+// list the host now; a sandbox has a bounded number of questions, open and in an interval. Not here: which
+// hosts may be asked about (EgressRules::askable()), who may decide (http/api).
 #pragma once
 
 #include <cstdint>
@@ -68,6 +68,8 @@ class EgressQuestions {
     void review(const std::string& sandbox_id, const EgressRules& rules);
     /// The generation of the sandbox is gone: its questions are denied.
     void end(const std::string& sandbox_id);
+    /// Nobody follows its conversation any more: its questions are denied.
+    void leave_unattended(const std::string& sandbox_id);
 
     std::size_t open(const std::string& sandbox_id) const;
 
@@ -85,6 +87,7 @@ class EgressQuestions {
     Question* find(const std::string& sandbox_id, const std::string& id);
     void resolve(const std::string& sandbox_id, const std::string& id, EgressDecision decision,
                  std::string_view why);
+    void deny_all(const std::string& sandbox_id, std::string_view why);
 
     const Ports ports_;
     std::map<std::string, Asker> askers_;  // by sandbox

@@ -22,6 +22,9 @@ class EgressService final : public sandbox::Egress {
         auto good = parts_.policy.check(settings);
         return good.has_error() ? good : check_routes(parts_, settings);
     }
+    base::Result<void> check_start(const sandbox::EgressSettings& settings) const override {
+        return parts_.has_lists ? base::Result<void>() : check(settings);
+    }
     base::Result<std::string> make_issuer(const std::string& sandbox_id) override;
     void open(const std::string& sandbox_id, const sandbox::EgressSettings& settings,
               sandbox::InnerListener listener) override;

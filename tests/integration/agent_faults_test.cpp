@@ -116,11 +116,15 @@ ServerOptions options_of(const TempDir& folder) {
     agents.back()["routes"] = Json::array({{{"name", "model"},
                                             {"upstream", "https://api.example.com"},
                                             {"headers", {{"x-api-key", {{"env", "ANTHROPIC_API_KEY"}}}}}}});
+    add("acp", "keyless", k_acp_fault);
+    agents.back()["routes"] = agents[agents.size() - 2]["routes"];
+    agents.back()["routes"][0]["headers"]["x-api-key"]["env"] = "ATOLL_TEST_UNSET_KEY";
     std::ofstream(folder.path() / "agents.json") << Json{{"agents", agents}}.dump();
     ServerOptions options;
     options.data_dir = folder.path() / "data";
     std::filesystem::create_directories(options.data_dir);
-    options.arguments = {"--egress-allow", "*", "--agents-file", (folder.path() / "agents.json").string()};
+    // No flag opens the network `egress`: the route does.
+    options.arguments = {"--agents-file", (folder.path() / "agents.json").string()};
     options.environment = {{"ANTHROPIC_API_KEY", k_key}};
     return options;
 }
@@ -255,6 +259,25 @@ TEST_CASE("The key of a route is nowhere where its agent can look") {
     // A value that the recipe sets is found by the same search.
     CHECK_FALSE(turn.output.starts_with("0 "));
     CHECK(turn.errors.empty());
+}
+
+TEST_CASE("A recipe's routes are the network of its agent without a flag, and of nobody else") {
+    Lab lab;
+    const Json made = lab.api.create({{"agent", "acp-keyed"}});
+    CHECK(made["network"] == Json::parse(R"({"mode":"egress","allow":[],"routes":[],"ask":false})"));
+    CHECK(lab.api.create({{"agent", "acp-well"}})["network"] == "none");
+    const Json other{{"agent", "acp-keyed"}, {"network", {{"mode", "egress"}, {"allow", {"b.example"}}}}};
+    const Json refused = lab.api.call(403, "POST", "/v1/conversations", other.dump());
+    CHECK(refused["code"] == "network_not_allowed");
+    CHECK(refused["detail"].get<std::string>().find("--egress-allow") != std::string::npos);
+}
+
+TEST_CASE(
+    "A create of an agent whose key is not set names the variable, and works with a network of its own") {
+    Lab lab;
+    const Json refused = lab.api.call(422, "POST", "/v1/conversations", R"({"agent":"acp-keyless"})");
+    CHECK(refused["detail"].get<std::string>().find("ATOLL_TEST_UNSET_KEY is not set") != std::string::npos);
+    CHECK(lab.api.create({{"agent", "acp-keyless"}, {"network", "none"}})["network"] == "none");
 }
 
 }  // namespace agent_faults_test

@@ -47,9 +47,15 @@ std::string id_of(const HttpResponse& response) {
 }
 
 /// By default the budget of logs goes by the host's disk.
-ServerOptions with_log_budget() {
+ServerOptions with_log_budget(const TempDir& folder) {
+    const Json claude{{"name", "claude"},
+                      {"adapter", "stream-json"},
+                      {"argv", {"/agent/claude"}},
+                      {"dir", "/no/such/folder"},
+                      {"setup", "scripts/setup --agents claude"}};
+    std::ofstream(folder.path() / "agents.json") << Json{{"agents", Json::array({claude})}}.dump();
     ServerOptions options;
-    options.arguments = {"--log-mb", "1024"};
+    options.arguments = {"--log-mb", "1024", "--agents-file", (folder.path() / "agents.json").string()};
     return options;
 }
 
@@ -71,7 +77,8 @@ class Walk {
         egress();
     }
 
-    ServerProcess server{with_log_budget()};
+    TempDir folder;
+    ServerProcess server{with_log_budget(folder)};
     ApiClient api{server};
     ExampleRecorder recorder;
 

@@ -48,6 +48,8 @@ std::optional<ToolResult> FileEdit::open(const std::string& given) {
     // Told before directories are made on the way.
     if (base::climbs_out(relative_))
         return path_failure(EXDEV, given, "write to");
+    if (is_agent_state(relative_))
+        return path_failure(ENOENT, given, "write to");
     return std::nullopt;
 }
 
@@ -125,6 +127,9 @@ Task<ToolResult> FileEdit::async_commit(const std::string& after) {
         if (!parent)
             co_return path_failure(ESTALE, given_, "write to");
         relative_ = (parent->empty() ? "" : *parent + "/") + place_->name;
+        // A link led there.
+        if (is_agent_state(relative_))
+            co_return path_failure(ENOENT, given_, "write to");
     }
     const int error = co_await async_put(after);
     if (error != 0)

@@ -97,6 +97,12 @@ Meaning meaning_of(int error_number) {
 
 }  // namespace
 
+bool is_agent_state(std::string_view relative) {
+    while (relative.starts_with("./") || relative.starts_with('/'))
+        relative.remove_prefix(relative.starts_with('/') ? 1 : 2);
+    return relative.substr(0, relative.find('/')) == base::k_state_folder;
+}
+
 std::string path_of_text(std::string_view text) {
     std::string bytes = base::path_bytes(text);
     return base::path_text(bytes) == text ? bytes : std::string(text);
@@ -134,6 +140,10 @@ std::optional<Found> WorkspacePaths::find(const std::string& relative) const {
     // Moved away or removed since it was opened.
     if (!inside || found.state.st_nlink == 0) {
         errno = ESTALE;
+        return std::nullopt;
+    }
+    if (is_agent_state(*inside)) {
+        errno = ENOENT;
         return std::nullopt;
     }
     found.relative = std::move(*inside);

@@ -38,7 +38,7 @@ class WorkspacePaths {
     std::optional<std::string> relative(std::string_view given) const;
     /// The same for a pattern of paths, in which nothing is decoded.
     std::optional<std::string> relative_pattern(std::string_view given) const;
-    /// What is there. Nothing, and errno: ENOENT and others of openat2(2).
+    /// What is there. Nothing, and errno: ENOENT, also for the state of agents, and others of openat2(2).
     std::optional<Found> find(const std::string& relative) const;
     /// Where a path that ends in a link to nothing leads to; else the path itself. For a file that is to be
     /// made.
@@ -54,6 +54,9 @@ class WorkspacePaths {
     base::Beneath beneath_;
     std::string real_root_;  // as the kernel names it
 };
+
+/// True for the state of agents (base::k_state_folder) and all in it. `relative`: without links on the way.
+bool is_agent_state(std::string_view relative);
 
 /// The bytes of a path that is written as results show it; any other text as it is.
 std::string path_of_text(std::string_view text);

@@ -282,7 +282,7 @@ export interface Answer {
     /** How the turn ended, as the agent says: `success`, `error` and so on; null: it did not say, see `errors`. */
     outcome: string | null;
     exitCode: number | null;
-    /** What went wrong, as `interrupted`, `oom` or `agent_crashed`. */
+    /** What went wrong, as `interrupt_ignored`, `oom` or `agent_crashed`. */
     errors: { code: string; message: string }[];
     /** So much of the turn is not in the log. */
     droppedBytes: number;

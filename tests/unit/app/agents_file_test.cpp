@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/part_settings.hpp"
 #include "bridge/adapters/recipe.hpp"
 #include "core/plain/inner_paths.hpp"
 #include "tests/bench/sockets.hpp"
@@ -137,6 +138,40 @@ TEST_CASE("Every server has an agent that needs no key, and its name is taken") 
     const auto other = file.read("name", "demo");
     REQUIRE_FALSE(other);
     CHECK(other.error().detail().find("the name demo is taken") != std::string::npos);
+}
+
+TEST_CASE("A server without an agents file lists the agents that come with it, and finds those of setup") {
+    const TempDir folder;
+    const auto ready_made = atl::app::ready_made_agents(folder.path());
+    std::vector<std::string> names;
+    for (const AgentSpec& agent : ready_made)
+        names.push_back(agent.name);
+    CHECK(names == std::vector<std::string>{"shell", "echo", "demo", "claude", "claude-acp", "codex",
+                                            "copilot", "gemini", "opencode"});
+    CHECK(ready_made.at(3).missing == "its folder is not there");
+    CHECK(ready_made.at(3).setup == "scripts/setup --agents claude");
+    // An agent that is not installed opens no network.
+    CHECK(ready_made.at(3).routes.empty());
+
+    atl::app::Config config;
+    config.data_dir = folder.path() / "data";
+    config.runners = folder.path() / "build/release/bin/engines";
+    const auto install = [](const std::filesystem::path& into, const char* name) {
+        std::filesystem::create_directories(into);
+        const Json agent{{"name", name}, {"argv", {"sh"}}};
+        std::ofstream(into / "agents.json") << Json{{"agents", Json::array({agent})}}.dump();
+    };
+    std::filesystem::create_directories(config.runners.parent_path());
+    install(folder.path() / "build/agents", "of-setup");
+    // A host whose root has installed agents has these.
+    if (!std::filesystem::exists("/usr/local/lib/atoll/agents/agents.json"))
+        CHECK(atl::app::configured_agents(config).value().back().name == "of-setup");
+    install(config.data_dir, "of-data");
+    CHECK(atl::app::configured_agents(config).value().back().name == "of-data");
+    CHECK(atl::app::configured_agents(config).value().size() == 4);
+    std::filesystem::remove_all(config.data_dir);
+    std::filesystem::remove_all(folder.path() / "build/agents");
+    CHECK(atl::app::configured_agents(config).value().size() == names.size());
 }
 
 TEST_CASE("The stand-in fails where another program has its port, and imports nothing of the workspace") {

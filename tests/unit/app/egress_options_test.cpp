@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/config.hpp"
+#include "app/sandbox_egress.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
@@ -32,6 +33,11 @@ TEST_CASE("The network egress is off without a flag") {
     const auto parsed = parse({});
     REQUIRE(parsed.config);
     CHECK_FALSE(parsed.config->egress.is_on());
+    // The routes of an agent are reason enough for the proxies.
+    std::vector<atl::sandbox::AgentSpec> agents(1);
+    CHECK_FALSE(needs_egress(*parsed.config, agents));
+    agents[0].routes.emplace_back();
+    CHECK(needs_egress(*parsed.config, agents));
 }
 
 TEST_CASE("Hosts, groups and ranges of egress are read from flags") {

@@ -130,6 +130,37 @@ TEST_CASE("What an interrupted write left is shown by no tool, and none can writ
     CHECK(guest.workspace.read(left) == "foo\n");
 }
 
+TEST_CASE("The state of agents is there for no tool, also through a link") {
+    const ToolGuest guest;
+    guest.workspace.write(".atoll/agents/a/session", "foo\n");
+    // Such a folder elsewhere, and names that begin so, are ordinary ones.
+    guest.workspace.write("d/.atoll/file", "bar\n");
+    guest.workspace.write(".atoll-notes", "bar\n");
+    std::filesystem::create_directory_symlink(".atoll/agents", guest.workspace.path("link"));
+    for (const std::string folder : {"/workspace/.atoll", "./.atoll/agents", "d/../.atoll/agents", "link"}) {
+        INFO(folder);
+        CHECK(guest.run("list_directory", {{"path", folder}}).code() == "FILE_NOT_FOUND");
+        CHECK(guest.run("search_file_content", {{"pattern", "foo"}, {"path", folder}}).code() ==
+              "FILE_NOT_FOUND");
+        CHECK(guest.run("write_file", {{"path", folder + "/new"}, {"content", "x"}}).code() ==
+              "FILE_NOT_FOUND");
+    }
+    for (const std::string file : {".atoll/agents/a/session", "link/a/session"}) {
+        INFO(file);
+        CHECK(guest.run("read_file", {{"path", file}}).code() == "FILE_NOT_FOUND");
+        CHECK(guest.run("write_file", {{"path", file}, {"content", "x"}, {"allow_overwrite", true}}).code() ==
+              "FILE_NOT_FOUND");
+        CHECK(
+            guest.run("replace", {{"file_path", file}, {"old_string", "foo"}, {"new_string", "x"}}).code() ==
+            "FILE_NOT_FOUND");
+    }
+    CHECK(guest.workspace.read(".atoll/agents/a/session") == "foo\n");
+    CHECK(guest.workspace.count(".atoll") == 1);
+    CHECK(guest.workspace.count(".atoll/agents") == 1);
+    for (const std::string file : {"d/.atoll/file", ".atoll-notes"})
+        CHECK(guest.run("read_file", {{"path", file}}).data().at("content") == "bar\n");
+}
+
 TEST_CASE("What is no regular file is told, and never opened") {
     const ToolGuest guest;
     REQUIRE(mkfifo(guest.workspace.path("fifo").c_str(), 0600) == 0);

@@ -173,6 +173,20 @@ TEST_CASE("An agent that cannot start is told from a sandbox that cannot") {
     CHECK(first<action::EndLeases>(failed).code == "sandbox_failed");
 }
 
+TEST_CASE(
+    "An interrupt before the agent is there ends the turn as one of a running agent, without an error") {
+    Machine machine;
+    machine.restore(conversation::Status::paused, PauseReason::user);
+    machine.open_turn();
+    const Actions ended = machine.interrupt();
+    CHECK(count(ended, k<action::LogTurnInterrupted>) == 1);
+    CHECK(count(ended, k<action::LogTurnError>) == 0);
+    CHECK(kinds(ended).front() == k<action::LogTurnInterrupted>);
+    CHECK(count(ended, k<action::LogTurnDone>) == 1);
+    CHECK(count(ended, k<action::CloseTurn>) == 1);
+    CHECK_FALSE(machine.turn_running());
+}
+
 TEST_CASE("An ignored interrupt costs the agent its sandbox") {
     Machine machine = active();
     machine.open_turn();

@@ -20,6 +20,11 @@ struct FakeEgress final : sandbox::Egress {
             return base::Error(base::Errc::network_not_allowed, "not this");
         return {};
     }
+    base::Result<void> check_start(const sandbox::EgressSettings& settings) const override {
+        if (!may_list && !settings.allow.empty())
+            return base::Error(base::Errc::network_not_allowed, "no longer");
+        return {};
+    }
     base::Result<std::string> make_issuer(const std::string& id) override {
         told.push_back("issuer " + id);
         return "PEM of " + id;
@@ -38,6 +43,7 @@ struct FakeEgress final : sandbox::Egress {
     }
     void close(const std::string& id) override { told.push_back("close " + id); }
     std::vector<std::string> told;
+    bool may_list = true;
 };
 
 struct House {
@@ -134,6 +140,18 @@ TEST_CASE("A sandbox whose proxy cannot listen does not start, and others do") {
     house.stop(other);
     CHECK(house.sandboxes.check_network(sandbox::NetworkMode::egress, {{"a.example"}, ""}).error().code() ==
           base::Errc::host_unsupported);
+}
+
+TEST_CASE("A list that an earlier run of the server allowed starts nothing where requests may list none") {
+    House house;
+    const std::string id = house.make(sandbox::NetworkMode::egress);
+    house.egress.may_list = false;
+    const auto refused = house.start(id);
+    REQUIRE(refused.has_value());
+    REQUIRE(refused->has_error());
+    CHECK(refused->error().code() == base::Errc::network_not_allowed);
+    house.egress.may_list = true;
+    CHECK(house.start(id).value().has_value());
 }
 
 TEST_CASE("Without a flag of the operator's there is no way out, and the refusal names one") {

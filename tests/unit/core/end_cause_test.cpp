@@ -200,4 +200,19 @@ TEST_CASE("end of a generation: a sandbox whose time is over says so") {
     CHECK(held->why().detail() == "the sandbox's time to live is over");
 }
 
+TEST_CASE("end of a turn: an interrupt while its agent starts is told as one of a running agent") {
+    House house({10, 0});
+    const std::string id = house.create().value().record.id;
+    const auto reader = subscribe(*house.conversations, id, 0).value();
+    REQUIRE(house.pause(id).has_value());
+    house.conversations->message(id, {"x", "", ""}, conversation::MessageReply::at_once, [](const auto&) {});
+    house.conversations->interrupt(id, [](const auto& view) { CHECK(view.has_value()); });
+    house.settle();
+    std::string types;
+    for (const auto& event : reader->next(1'000'000).value().events)
+        if (event->turn != 0)
+            types.append(to_string(event->type)).append(" ");
+    CHECK(types == "turn_start turn_complete done ");
+}
+
 }  // namespace end_cause_test

@@ -290,6 +290,55 @@ TEST_CASE("one who reads pages of the log does not follow the conversation: a pe
     CHECK(turn.house.world.permits.size() == 1);
 }
 
+TEST_CASE("what waits for a person is denied a while after the last one who followed has left") {
+    AskedTurn turn;
+    turn.reader->follow();
+    std::vector<std::string> ended;
+    turn.house.conversations->set_unattended([&](const std::string& sandbox) { ended.push_back(sandbox); });
+    turn.say("permission_request", k_data);
+    REQUIRE(
+        turn.house.conversations->on_egress_question(turn.made.record.sandbox_id, {"q1", "a.example", 443}));
+    const auto wait = [&](base::Millis time) {
+        turn.house.world.timers.advance(time);
+        turn.house.settle();
+    };
+    const auto follow = [&] {
+        turn.reader = subscribe(*turn.house.conversations, turn.id, 0).value();
+        turn.reader->follow();
+    };
+    turn.reader.reset();
+    wait(base::k_unattended_grace - base::Millis(1));
+    CHECK(turn.house.world.permits.empty());
+    SECTION("nobody comes back") {
+        wait(base::Millis(1));
+        CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
+        CHECK(turn.types() == "turn_start permission_request egress_request permission_resolved ");
+        CHECK(ended == std::vector<std::string>{turn.made.record.sandbox_id});
+    }
+    SECTION("somebody comes back in time") {
+        follow();
+        wait(2 * base::k_unattended_grace);
+        CHECK(turn.house.world.permits.empty());
+        CHECK(ended.empty());
+        // The next one who leaves has the whole time again.
+        turn.reader.reset();
+        follow();
+        turn.reader.reset();
+        wait(base::k_unattended_grace - base::Millis(1));
+        CHECK(turn.house.world.permits.empty());
+        wait(base::Millis(1));
+        CHECK(turn.house.world.permits == Permits{{"p1", "n"}});
+    }
+    SECTION("one of two leaves") {
+        follow();
+        const auto other = subscribe(*turn.house.conversations, turn.id, 0).value();
+        other->follow();
+        turn.reader.reset();
+        wait(2 * base::k_unattended_grace);
+        CHECK(turn.house.world.permits.empty());
+    }
+}
+
 TEST_CASE("a permission that the log has no room for is denied: nobody hears of it") {
     AskedTurn turn(4096);
     turn.reader->follow();

@@ -5,6 +5,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "http/egress/route_rules.hpp"
+
 namespace egress_adapters_test {
 
 using namespace atl;
@@ -28,6 +30,25 @@ class NoDescriptors {
 };
 
 }  // namespace
+
+TEST_CASE("Without a flag of the operator no request lists a host, and the routes of agents are served") {
+    const egress::Ceilings off;
+    const http::CeilingPolicy policy(off);
+    CHECK(policy.check({}).has_value());
+    sandbox::EgressSettings asking;
+    asking.ask = true;
+    const sandbox::EgressSettings by_user{{"a.example"}, "ann"};
+    for (const auto& settings : {sandbox::EgressSettings{{"a.example"}, ""}, by_user, asking}) {
+        const auto refused = policy.check(settings);
+        REQUIRE(refused.has_error());
+        CHECK(refused.error().code() == base::Errc::network_not_allowed);
+        CHECK(refused.error().detail().find("--egress-allow") != std::string::npos);
+    }
+    const auto route = http::make_route_rule(policy, {"model", "https://a.example", {}, {}, {}}, "");
+    REQUIRE(route != nullptr);
+    CHECK(route->rules->check("a.example:443", 0).has_value());
+    CHECK(route->rules->check("b.example:443", 0).has_error());
+}
 
 TEST_CASE("Where the addresses of this host cannot be read, any could be one of them, and none is dialled") {
     egress::Ceilings ceilings;

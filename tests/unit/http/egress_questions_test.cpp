@@ -256,4 +256,20 @@ TEST_CASE("A request waits for the decision before its name is looked up, and wh
     lab.end();
 }
 
+TEST_CASE("Questions that nobody can answer any more are denied, and the sandbox may ask again later") {
+    Desk desk;
+    desk.ask("a.users.example");
+    desk.ask("b.users.example");
+    desk.ask("b.users.example");
+    desk.questions.leave_unattended("other");
+    CHECK(desk.answers.empty());
+    desk.questions.leave_unattended("box");
+    CHECK(desk.answers.size() == 3);
+    CHECK(desk.denied_for("nobody follows the conversation any more"));
+    CHECK(desk.decided.size() == 2);
+    CHECK(desk.questions.open("box") == 0);
+    desk.ask("a.users.example");
+    CHECK(desk.questions.open("box") == 1);
+}
+
 }  // namespace egress_questions_test
