@@ -121,6 +121,7 @@ class HelloOpeningReader final : public EgressOpeningReader {
         return EgressOpening::other;
     }
     const std::string& server_name() const override { return reader_.server_name(); }
+    std::size_t size() const override { return reader_.size(); }
 
   private:
     ClientHelloReader reader_;

@@ -41,6 +41,7 @@ class Reader final : public http::EgressOpeningReader {
                                          : EgressOpening::other;
     }
     const std::string& server_name() const override { return reader_.server_name(); }
+    std::size_t size() const override { return reader_.size(); }
 
   private:
     http::ClientHelloReader reader_;
