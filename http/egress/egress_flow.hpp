@@ -56,7 +56,7 @@ class EgressFlow final : public Relay {
     base::Task<Outcome> async_connect(Connection& client, const ServerState& state);
     base::Task<Way> async_find_way(Connection& client);
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
-    /// Whether these bytes are a ClientHello for the granted host.
+    /// True for a ClientHello that is for the granted host.
     bool is_for_host(EgressOpening opening, const EgressOpeningReader& reader) const;
     Way cut(EgressReason reason) const;
     base::Task<After> async_serve_opened(Connection& client, const ServerState& state);
@@ -71,7 +71,7 @@ class EgressFlow final : public Relay {
     class Upstream;
     std::shared_ptr<Upstream> upstream_;
     Ports ports_;
-    std::unique_ptr<HelloGate> gate_;  // of a tunnel of TLS
+    std::unique_ptr<HelloGate> gate_;  // null: the tunnel takes any bytes, or is not there
 };
 
 }  // namespace atl::http

@@ -12,7 +12,7 @@ constexpr std::size_t k_header_bytes = 5;
 constexpr std::size_t k_max_fragment_bytes = 16UL * 1024 + 256;
 constexpr unsigned k_change_cipher_spec = 20;
 constexpr unsigned k_alert = 21;
-constexpr unsigned k_handshake_record = 22;
+constexpr unsigned k_hello_record = 22;
 constexpr unsigned k_application_data = 23;
 constexpr unsigned k_server_hello = 2;
 // The type, the length and the version of a ServerHello; then its random, which says that it is a
@@ -108,7 +108,7 @@ void HelloGate::saw_end() {
 // Servers of TLS 1.2 may send an alert, which is a warning, before their ServerHello (RFC 6066 section 3).
 void HelloGate::read_header() {
     const unsigned type = octet(header_, 0);
-    is_handshake_ = type == k_handshake_record;
+    is_handshake_ = type == k_hello_record;
     if ((!is_handshake_ && type != k_alert && type != k_change_cipher_spec) ||
         (header_.size() > 1 && octet(header_, 1) != 3)) {
         state_ = State::open;  // it speaks no TLS

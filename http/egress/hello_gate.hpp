@@ -19,7 +19,7 @@ namespace atl::http {
 
 class HelloGate final : public TunnelGate {
   public:
-    /// Whether a ClientHello is for the host of the tunnel; false for what is none.
+    /// True for a ClientHello that is for the host of the tunnel.
     using Judge = std::function<bool(EgressOpening opening, const EgressOpeningReader& reader)>;
     /// `first_bytes`: of the first ClientHello, which passes. `second` has read nothing yet.
     HelloGate(std::size_t first_bytes, std::unique_ptr<EgressOpeningReader> second, Judge is_good);
@@ -48,8 +48,8 @@ class HelloGate final : public TunnelGate {
     std::unique_ptr<EgressOpeningReader> second_;
     const Judge is_good_;
     // What the upstream has sent.
-    std::string header_;           // of the record that begins, in part
-    std::size_t record_left_ = 0;  // of the record
+    std::string header_;           // the part of a record's header that has come
+    std::size_t record_left_ = 0;  // bytes of the record that have not come
     bool is_handshake_ = false;    // the record is a part of a handshake message
     std::string message_;          // the beginning of the first one
 };

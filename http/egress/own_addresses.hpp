@@ -15,7 +15,7 @@ namespace atl::http {
 
 class OwnAddresses {
   public:
-    /// Whether a connection to the address would end on this host. In the net namespace of the first call, in
+    /// True if a connection to the address would end on this host. In the net namespace of the first call, in
     /// whose thread each call is made. Nothing where the kernel cannot be asked, as without a free
     /// descriptor: the next call tries again.
     std::optional<bool> has(const IpAddress& address);

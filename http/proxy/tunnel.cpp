@@ -18,7 +18,7 @@ struct Way {
     Connection& from;
     Connection& to;
     TunnelGate* asked = nullptr;  // how much may pass
-    TunnelGate* told = nullptr;   // of what has passed
+    TunnelGate* told = nullptr;   // all that has passed
     bool ended = false;
     bool is_held = false;  // by the gate
     bool pump() {

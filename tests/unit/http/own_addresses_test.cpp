@@ -46,7 +46,7 @@ bool raise_loopback() {
     return ::ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
-/// As `ip route add local TEXT dev lo`: no interface has the address.
+/// Does what `ip route add local TEXT dev lo` does: no interface has the address.
 bool route_here(const char* text) {
     const auto address = *http::parse_address(text);
     struct {
