@@ -98,9 +98,9 @@ int change_addresses() {
         return 1;
     if (!give_address("192.0.2.1") || !has(own, "192.0.2.1"))
         return 2;
-    if (!give_address("192.0.2.2") || !has(own, "192.0.2.2") || has(own, "192.0.2.1"))
+    if (!give_address("203.0.113.2") || !has(own, "203.0.113.2") || has(own, "192.0.2.1"))
         return 3;
-    if (!give_address("0.0.0.0") || has(own, "192.0.2.2"))
+    if (!give_address("0.0.0.0") || has(own, "203.0.113.2"))
         return 4;
     for (const char* text : {"198.51.100.7", "2001:db8::7"}) {
         if (own.has(*http::parse_address(text)) != false || !route_here(text) || !has(own, text))
