@@ -47,7 +47,7 @@ class HelloGate final : public TunnelGate {
     std::size_t free_;  // bytes of the client that may pass before the next decision
     std::unique_ptr<EgressOpeningReader> second_;
     const Judge is_good_;
-    // What the upstream has sent.
+    // The answer of the upstream.
     std::string header_;           // the part of a record's header that has come
     std::size_t record_left_ = 0;  // bytes of the record that have not come
     bool is_handshake_ = false;    // the record is a part of a handshake message

@@ -61,7 +61,7 @@ class RetryClient {
         SSL_set_connect_state(ssl_.get());
         SSL_set_tlsext_host_name(ssl_.get(), "a.example");
     }
-    /// What it sends, once it has got this.
+    /// Gives it these bytes, and gets those that it then sends.
     std::string step(const std::string& bytes) {
         if (!bytes.empty())
             REQUIRE(BIO_write(in_, bytes.data(), static_cast<int>(bytes.size())) > 0);
@@ -80,7 +80,7 @@ class RetryClient {
     BIO* const out_ = BIO_new(BIO_s_mem());
 };
 
-/// What a TLS server sends, once it has got this.
+/// The same for a TLS server.
 std::string server_step(TlsUpstream& server, const std::string& bytes) {
     REQUIRE(::send(server.client_end.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));

@@ -1,4 +1,4 @@
-// What passes between the first ClientHello of a tunnel and the answer to it.
+// The bytes that pass between the first ClientHello of a tunnel and the answer to it.
 #include "http/egress/hello_gate.hpp"
 
 #include <openssl/evp.h>
