@@ -69,7 +69,7 @@ class Ceilings {
     /// ceilings.
     Verdict judge(const AllowList& list, const Endpoint& endpoint) const;
     /// Checks an address before it is dialled: nothing if it may be, else its kind in a word, as "private".
-    /// `own` are the addresses of this host's interfaces.
+    /// `own` are this host's own, of those that are asked about.
     std::optional<std::string_view> refusal(const base::IpAddress& address, std::uint16_t port, Reach reach,
                                             std::span<const base::IpAddress> own) const;
     /// True if a range of --egress-private has the address, with whichever port.

@@ -31,6 +31,8 @@ class ClientHelloReader {
 
     /// In lower case, without a dot at the end; at most 253 of `a-z0-9._-`.
     const std::string& server_name() const noexcept { return name_; }
+    /// After `name` and `no_name`: the bytes of the ClientHello, with the headers of its records.
+    std::size_t size() const noexcept { return read_; }
     /// Static.
     const char* reason() const noexcept { return reason_; }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,9 +57,10 @@ class CeilingRules final : public EgressRules {
     }
 
     void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const override {
-        const auto& own = own_->now();
         std::erase_if(addresses, [&](const IpAddress& address) {
-            return !own || ceilings_.refusal(address, grant.port, reach_of(grant), *own);
+            const auto is_own = own_->has(address);
+            const std::span<const IpAddress> own(&address, is_own.value_or(false) ? 1 : 0);
+            return !is_own || ceilings_.refusal(address, grant.port, reach_of(grant), own);
         });
     }
 
@@ -121,6 +123,7 @@ class HelloOpeningReader final : public EgressOpeningReader {
         return EgressOpening::other;
     }
     const std::string& server_name() const override { return reader_.server_name(); }
+    std::size_t size() const override { return reader_.size(); }
 
   private:
     ClientHelloReader reader_;

@@ -82,6 +82,13 @@ RouteRulePtr EgressDoor::rule_of(const EgressGrant& target) const {
     return found == hosts_.end() ? nullptr : found->second;
 }
 
+base::Result<void> EgressDoor::still_granted(const EgressGrant& target, const RouteRule* rule) const {
+    if (!rules_->holds(target) || rule_of(target).get() != rule)
+        return Error(Errc::network_not_allowed,
+                     egress_authority(target, 0) + " is no longer in the sandbox's list of hosts.");
+    return {};
+}
+
 std::shared_ptr<const void> EgressDoor::enlist(const EgressGrant& grant, const RouteRulePtr& rule,
                                                Connection& client) {
     const auto place = flows_.insert(flows_.end(), {grant, rule, &client});
@@ -205,6 +212,9 @@ base::Task<base::Result<std::unique_ptr<ByteStream>>> EgressDoor::async_renew(
     auto stream = co_await async_connect(context, rule, target, *report);
     if (stream.has_error())
         co_return stream.error();
+    const auto granted = still_granted(target, &rule);
+    if (granted.has_error())
+        co_return granted.error();
     co_return report->count(std::move(*stream));
 }
 
@@ -307,10 +317,9 @@ base::Task<base::Result<Response>> EgressDoor::async_open(RequestContext& contex
     auto stream = co_await async_reach(context, target, rule, *report);
     if (stream.has_error())
         co_return stream.error();
-    // The rules may have changed meanwhile.
-    if (!rules_->holds(target) || rule_of(target) != rule)
-        co_return Error(Errc::network_not_allowed,
-                        egress_authority(target, 0) + " is no longer in the sandbox's list of hosts.");
+    const auto kept = still_granted(target, rule.get());
+    if (kept.has_error())
+        co_return kept.error();
     auto enlist_it = [this, target, rule](Connection& client) { return enlist(target, rule, client); };
     auto refuse_it = [this, &context](const Error& error) {
         return std::make_unique<Response>(refuse(context, error));

@@ -87,7 +87,7 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
                                                                       const RouteRulePtr& rule,
                                                                       EgressReport& report);
     /// Another connection for the same tunnel, after a turn of its own. Errors: as of async_connect();
-    /// those of async_turn().
+    /// those of async_turn() and still_granted().
     base::Task<base::Result<std::unique_ptr<ByteStream>>> async_renew(
         RequestContext& context, const EgressGrant& target, const RouteRule& rule,
         const std::shared_ptr<EgressReport>& report);
@@ -98,6 +98,8 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
     base::Result<std::shared_ptr<const TlsContext>> tls_of(const EgressGrant& target, EgressForm form) const;
     /// The rule that sets headers in requests to this target; null: there is none.
     RouteRulePtr rule_of(const EgressGrant& target) const;
+    /// The rules may have changed while a connection was made. Errors: network_not_allowed.
+    base::Result<void> still_granted(const EgressGrant& target, const RouteRule* rule) const;
     std::shared_ptr<const void> enlist(const EgressGrant& grant, const RouteRulePtr& rule,
                                        Connection& client);
 

@@ -140,8 +140,12 @@ base::Task<Relay::Outcome> EgressFlow::async_connect(Connection& client, const S
         upstream->charge_to(client.payer());
         const std::function<void(Traffic)> nobody;
         const TunnelTimes times{base::k_relay_stuck_time, base::k_egress_idle_time};
-        co_await async_tunnel(client, *upstream, state, times, nobody, ports_.turns.get());
+        co_await async_tunnel(client, *upstream, state, times, nobody, ports_.turns.get(), gate_.get());
         upstream->close();
+        if (gate_ != nullptr && gate_->is_shut()) {
+            cut(EgressReason::sni_mismatch);
+            client.cut();
+        }
     }
     co_return outcome;
 }
@@ -153,8 +157,16 @@ base::Task<EgressFlow::Way> EgressFlow::async_find_way(Connection& client) {
     client.set_deadline(base::k_egress_opening_time);
     for (;;) {
         const EgressOpening opening = reader->read(client.input());
-        if (opening != EgressOpening::more)
-            co_return way_of(opening, *reader);
+        if (opening != EgressOpening::more) {
+            const Way way = way_of(opening, *reader);
+            if (way == Way::tunnel)
+                gate_ = std::make_unique<HelloGate>(
+                    reader->size(), ports_.make_reader(),
+                    [this](EgressOpening second, const EgressOpeningReader& read) {
+                        return is_for_host(second, read);
+                    });
+            co_return way;
+        }
         const Io io = co_await client.async_fill();
         if (io != Io::ok)
             co_return io == Io::deadline || !client.input().empty() ? cut(EgressReason::not_tls) : Way::cut;
@@ -167,14 +179,19 @@ EgressFlow::Way EgressFlow::cut(EgressReason reason) const {
     return Way::cut;
 }
 
+bool EgressFlow::is_for_host(EgressOpening opening, const EgressOpeningReader& reader) const {
+    if (opening == EgressOpening::no_name)  // a client names no literal (RFC 6066 section 3)
+        return grant_.address.has_value();
+    return opening == EgressOpening::name && reader.server_name() == grant_.host;
+}
+
 EgressFlow::Way EgressFlow::way_of(EgressOpening opening, const EgressOpeningReader& reader) const {
     switch (opening) {
         case EgressOpening::name:
-            if (reader.server_name() != grant_.host)
+        case EgressOpening::no_name:
+            if (!is_for_host(opening, reader))
                 return cut(EgressReason::sni_mismatch);
             return ports_.tls == nullptr ? Way::tunnel : Way::opened;
-        case EgressOpening::no_name:  // of a literal no client sends one (RFC 6066 section 3)
-            return grant_.address ? Way::tunnel : cut(EgressReason::sni_mismatch);
         case EgressOpening::request:
             return grant_.port == k_http_port && ports_.tls == nullptr ? Way::requests
                                                                        : cut(EgressReason::not_tls);

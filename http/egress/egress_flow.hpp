@@ -1,8 +1,10 @@
 // One request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose bytes
 // pass if they begin as they should, or a request with an absolute target. Invariants: no byte of a tunnel
 // reaches the upstream before the first of them are known to be TLS for the granted name, unless the rule
-// takes any bytes; Host is the granted name. The TLS of a host whose rule sets headers ends here: requests in
-// it are read, and SNI, the name of the tunnel and Host are one. Not here: rules, look-ups, connections
+// takes any bytes, and no other ClientHello that the upstream asks for is for another name; Host is the
+// granted name. The TLS of a host whose rule sets headers ends here: requests in it are read, and SNI, the
+// name of the tunnel and Host are one (a second ClientHello may name another host, which chooses nothing:
+// certificate, upstream and Host stay those of the granted name). Not here: rules, look-ups, connections
 // (egress_door.hpp).
 #pragma once
 
@@ -12,6 +14,7 @@
 
 #include "http/egress/egress_parts.hpp"
 #include "http/egress/egress_report.hpp"
+#include "http/egress/hello_gate.hpp"
 #include "http/proxy/exchange.hpp"
 #include "http/wire/connection.hpp"
 #include "http/wire/tls_context.hpp"
@@ -56,6 +59,8 @@ class EgressFlow final : public Relay {
     base::Task<Outcome> async_connect(Connection& client, const ServerState& state);
     base::Task<Way> async_find_way(Connection& client);
     Way way_of(EgressOpening opening, const EgressOpeningReader& reader) const;
+    /// True for a ClientHello that is for the granted host.
+    bool is_for_host(EgressOpening opening, const EgressOpeningReader& reader) const;
     Way cut(EgressReason reason) const;
     base::Task<After> async_serve_opened(Connection& client, const ServerState& state);
     std::unique_ptr<Response> refusal_of(const base::Error& error) const;
@@ -70,6 +75,7 @@ class EgressFlow final : public Relay {
     std::shared_ptr<Upstream> upstream_;
     Ports ports_;
     std::shared_ptr<EgressReport> asked_;  // of the request that is under way, or of the tunnel; may be null
+    std::unique_ptr<HelloGate> gate_;  // null: the tunnel takes any bytes, or is not there
 };
 
 }  // namespace atl::http

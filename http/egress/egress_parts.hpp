@@ -109,6 +109,8 @@ class EgressOpeningReader {
     virtual EgressOpening read(std::string_view input) = 0;
     /// After EgressOpening::name: in small letters, without a dot at its end.
     virtual const std::string& server_name() const = 0;
+    /// After `name` and `no_name`: the bytes of the ClientHello, with which the input begins.
+    virtual std::size_t size() const = 0;
 };
 
 /// Why a request was refused, or a tunnel cut: `reason` of the event egress_denied.

@@ -1,67 +1,68 @@
 #include "http/egress/own_addresses.hpp"
 
-#include <ifaddrs.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cerrno>
-#include <cstring>
-#include <memory>
+#include <algorithm>
+#include <array>
+#include <cstddef>
 
 namespace atl::http {
 namespace {
 
-// From here on the kernel tells of each address that comes or goes.
-base::UniqueFd watch_addresses() {
-    base::UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
-    sockaddr_nl changes{};
-    changes.nl_family = AF_NETLINK;
-    changes.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-    if (fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&changes), sizeof changes) != 0)
-        fd.reset();
-    return fd;
-}
+/// The route to one address.
+struct RouteQuestion {
+    nlmsghdr head;
+    rtmsg route;
+    rtattr destination;
+    std::array<unsigned char, 16> address;
+};
+static_assert(offsetof(RouteQuestion, address) == NLMSG_LENGTH(sizeof(rtmsg)) + RTA_LENGTH(0));
 
-// The messages are not read: any of them, and the loss of one (ENOBUFS), is a change.
-bool has_change(int fd) {
-    for (bool is_any = false;; is_any = true) {
-        char start = 0;
-        if (::recv(fd, &start, sizeof start, MSG_DONTWAIT) < 0)
-            return is_any || errno != EAGAIN;
+RouteQuestion question_of(const IpAddress& address, std::uint32_t number) {
+    RouteQuestion question{};
+    std::size_t bytes = 4;
+    if (address.is_v6()) {
+        const auto octets = address.to_v6().to_bytes();
+        bytes = octets.size();
+        std::copy(octets.begin(), octets.end(), question.address.begin());
+    } else {
+        const auto octets = address.to_v4().to_bytes();
+        std::copy(octets.begin(), octets.end(), question.address.begin());
     }
-}
-
-std::optional<EgressAddresses> read_addresses() {
-    ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0)
-        return std::nullopt;
-    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
-    EgressAddresses own;
-    for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
-        const int family = at->ifa_addr == nullptr ? AF_UNSPEC : at->ifa_addr->sa_family;
-        if (family != AF_INET && family != AF_INET6)
-            continue;
-        sockaddr_storage address{};
-        std::memcpy(&address, at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-        if (const auto known = address_of(address))
-            own.push_back(*known);
-    }
-    return own;
+    question.head.nlmsg_len = static_cast<std::uint32_t>(offsetof(RouteQuestion, address) + bytes);
+    question.head.nlmsg_type = RTM_GETROUTE;
+    question.head.nlmsg_flags = NLM_F_REQUEST;
+    question.head.nlmsg_seq = number;
+    question.route.rtm_family = address.is_v6() ? AF_INET6 : AF_INET;
+    question.route.rtm_dst_len = static_cast<unsigned char>(8 * bytes);
+    question.destination.rta_type = RTA_DST;
+    question.destination.rta_len = static_cast<unsigned short>(RTA_LENGTH(bytes));
+    return question;
 }
 
 }  // namespace
 
-// Watched before they are read: no change falls between.
-const std::optional<EgressAddresses>& OwnAddresses::now() {
-    const bool is_current = known_ && changes_ && !has_change(changes_.get());
-    if (is_current)
-        return known_;
-    if (!changes_)
-        changes_ = watch_addresses();
-    known_ = read_addresses();
-    return known_;
+// The kernel has answered when send() returns. An answer that an earlier call did not take has another
+// number.
+std::optional<bool> OwnAddresses::has(const IpAddress& address) {
+    if (!routes_)
+        routes_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+    const RouteQuestion question = question_of(address, ++asked_);
+    if (!routes_ || ::send(routes_.get(), &question, question.head.nlmsg_len, 0) < 0)
+        return std::nullopt;
+    struct {
+        nlmsghdr head;
+        rtmsg route;
+    } answer{};
+    do {
+        if (::recv(routes_.get(), &answer, sizeof answer, MSG_DONTWAIT) < static_cast<ssize_t>(sizeof answer))
+            return std::nullopt;
+    } while (answer.head.nlmsg_seq != asked_);
+    const unsigned type = answer.route.rtm_type;
+    // There may be no route at all.
+    return answer.head.nlmsg_type == RTM_NEWROUTE && (type == RTN_LOCAL || type == RTN_ANYCAST);
 }
 
 }  // namespace atl::http

@@ -1,11 +1,11 @@
-// The addresses of this host's interfaces, as they are at each call. They are read once, and again after the
-// kernel has told of a change (rtnetlink(7)): it tells before it delivers to a new address, so no connection
-// is made to one that is not known here. An exception is an optimistic IPv6 address (RFC 4429, off by
-// default), which is told of a second after it serves. Reading them takes longer than all else that the proxy
-// does for a connection. Single-threaded. Not here: which addresses may be reached
-// (core/egress/ceilings.hpp).
+// Which addresses are this host's own: the kernel is asked for the route to each (rtnetlink(7)), as it looks
+// one up for a connection. So those count that an interface has, and those that a route of type `local` alone
+// delivers here
+// (`ip route add local`). A question takes some microseconds. Single-threaded. Not here: which addresses may
+// be reached (core/egress/ceilings.hpp), and addresses that something before this host translates to its own.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "core/plain/unique_fd.hpp"
@@ -15,13 +15,14 @@ namespace atl::http {
 
 class OwnAddresses {
   public:
-    /// They are of the net namespace of the first call, in whose thread each call is made. Nothing where they
-    /// cannot be read, as without a free descriptor: the next call tries again. Valid until the next call.
-    const std::optional<EgressAddresses>& now();
+    /// True if a connection to the address would end on this host. In the net namespace of the first call, in
+    /// whose thread each call is made. Nothing where the kernel cannot be asked, as without a free
+    /// descriptor: the next call tries again.
+    std::optional<bool> has(const IpAddress& address);
 
   private:
-    base::UniqueFd changes_;  // none: the kernel tells of no change, and each call reads
-    std::optional<EgressAddresses> known_;
+    base::UniqueFd routes_;
+    std::uint32_t asked_ = 0;
 };
 
 }  // namespace atl::http

@@ -17,28 +17,43 @@ constexpr std::size_t k_large_in_use_bytes = 16UL * 1024;
 struct Way {
     Connection& from;
     Connection& to;
+    TunnelGate* asked = nullptr;  // how much may pass
+    TunnelGate* told = nullptr;   // all that has passed
     bool ended = false;
+    bool is_held = false;  // by the gate
     bool pump() {
         const std::string_view input = from.input();
+        is_held = false;
         if (to.has_peer_stopped_reading() && !ended) {
             from.consume(input.size());
             ended = true;
             return true;
         }
         if (!input.empty()) {
+            const std::size_t open =
+                asked == nullptr ? input.size() : asked->open_for(input, from.status() != Io::ok);
+            is_held = open < input.size();
+            if (open == 0)
+                return false;
             fit_buffer(from);
-            const std::size_t sent = to.send_some(input.substr(0, base::k_relay_piece_bytes));
+            const std::size_t sent = to.send_some(input.substr(0, std::min(open, base::k_relay_piece_bytes)));
+            if (asked != nullptr)
+                asked->passed(sent);
+            if (told != nullptr)
+                told->saw(input.substr(0, sent));
             from.consume(sent);
             return sent > 0;
         }
         if (ended || from.status() == Io::ok)
             return false;
         ended = true;
+        if (told != nullptr)
+            told->saw_end();
         to.end_sending();
         return true;
     }
     void arm() {
-        if (from.input().empty() && !ended)
+        if ((from.input().empty() || is_held) && !ended)
             from.begin_read();
     }
 };
@@ -106,10 +121,11 @@ bool RelayTurn::may_move() {
 }
 
 base::Task<> async_tunnel(Connection& client, Connection& upstream, const ServerState& state,
-                          TunnelTimes times, const std::function<void(Traffic)>& told, RelayTurns* turns) {
+                          TunnelTimes times, const std::function<void(Traffic)>& told, RelayTurns* turns,
+                          TunnelGate* gate) {
     client.clear_deadline();
-    Way up{client, upstream};
-    Way down{upstream, client};
+    Way up{client, upstream, gate};
+    Way down{upstream, client, nullptr, gate};
     RelayTurn turn(turns, client, upstream);
     std::size_t moves = 0;
     bool moved_since = false;  // the deadline was set
@@ -118,6 +134,8 @@ base::Task<> async_tunnel(Connection& client, Connection& upstream, const Server
            !state.stopping) {
         const bool may_move = turn.may_move();
         const bool moved_up = may_move && up.pump();
+        if (gate != nullptr && gate->is_shut())
+            co_return;
         const bool moved_down = may_move && down.pump();
         const bool moved = moved_up || moved_down;
         if (moved && told)

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "core/base/clock.hpp"
 #include "core/base/task.hpp"
@@ -77,12 +78,29 @@ struct TunnelTimes {
     base::Millis idle{0};  // without a byte in either direction; 0: it may stay
 };
 
-/// Passes bytes until both directions have ended, each as fast as its reader, or one of the times is over.
-/// `told` may be empty, and `turns` null. The connections share a wake (Connection's second constructor), and
-/// are not closed. Not cancellable: the client's waits say when it was aborted, and it ends when the server
-/// stops.
+/// Holds bytes of a tunnel's client back.
+class TunnelGate {
+  public:
+    virtual ~TunnelGate() = default;
+    /// So many of the client's bytes may pass now. `waiting`: all that have come and not passed; `is_all`: no
+    /// more come.
+    virtual std::size_t open_for(std::string_view waiting, bool is_all) = 0;
+    /// So many of them have passed.
+    virtual void passed(std::size_t count) = 0;
+    /// These bytes of the upstream have passed, in their order.
+    virtual void saw(std::string_view answer) = 0;
+    /// The upstream sends nothing more.
+    virtual void saw_end() = 0;
+    /// The tunnel has to end.
+    virtual bool is_shut() const noexcept = 0;
+};
+
+/// Passes bytes until both directions have ended, each as fast as its reader, or one of the times is over, or
+/// the gate is shut. `told` may be empty, `turns` and `gate` null. The connections share a wake (Connection's
+/// second constructor), and are not closed. Not cancellable: the client's waits say when it was aborted, and
+/// it ends when the server stops.
 base::Task<> async_tunnel(Connection& client, Connection& upstream, const ServerState& state,
                           TunnelTimes times, const std::function<void(Traffic)>& told,
-                          RelayTurns* turns = nullptr);
+                          RelayTurns* turns = nullptr, TunnelGate* gate = nullptr);
 
 }  // namespace atl::http

@@ -41,6 +41,7 @@ class Reader final : public http::EgressOpeningReader {
                                          : EgressOpening::other;
     }
     const std::string& server_name() const override { return reader_.server_name(); }
+    std::size_t size() const override { return reader_.size(); }
 
   private:
     http::ClientHelloReader reader_;
@@ -134,11 +135,44 @@ std::size_t count_requests(std::string_view bytes) {
     return count;
 }
 
+enum class Answer { other, retry, in_parts };
+
+/// The kind of an answer: a HelloRetryRequest (RFC 8446 section 4.1.3) is told only where one record,
+/// the first, has its random.
+Answer answer_of(std::string_view bytes) {
+    constexpr std::string_view k_random =
+        "\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91"
+        "\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c";
+    if (bytes.empty() || bytes[0] < 20 || bytes[0] > 22)
+        return Answer::other;
+    if (bytes.size() < 43 || !bytes.starts_with("\x16\x03") ||
+        (bytes[3] == 0 && static_cast<unsigned char>(bytes[4]) < 38))
+        return Answer::in_parts;
+    return bytes[5] == 2 && bytes.substr(11, 32) == k_random ? Answer::retry : Answer::other;
+}
+
+/// The upstream has got `bytes` behind the first ClientHello, and has asked for a second one.
+void check_second(std::string_view bytes) {
+    while (bytes.size() >= 5 && (bytes[0] == 20 || bytes[0] == 21 || bytes[0] == 23)) {
+        const std::size_t record = 5 + (std::size_t{static_cast<unsigned char>(bytes[3])} << 8U |
+                                        static_cast<unsigned char>(bytes[4]));
+        bytes.remove_prefix(std::min(record, bytes.size()));
+    }
+    http::ClientHelloReader second;
+    require(bytes.empty() || (second.read(bytes) == Found::name && second.server_name() == k_host),
+            "a second ClientHello is for the granted host");
+}
+
 void check_tunnel(const Talk& talk, const http::EgressGrant& grant) {
     http::ClientHelloReader reader;
     const Found found = grant.any_bytes ? Found::more : reader.read(talk.client);
     const bool is_open = grant.any_bytes || (found == Found::name && reader.server_name() == grant.host);
-    if (is_open) {
+    const Answer answer = grant.any_bytes ? Answer::other : answer_of(talk.upstream);
+    if (is_open && answer != Answer::other) {
+        require(talk.client.starts_with(talk.to_upstream), "a tunnel passes on what was sent");
+        if (answer == Answer::retry)
+            check_second(std::string_view(talk.to_upstream).substr(reader.size()));
+    } else if (is_open) {
         require(talk.to_upstream == talk.client, "a tunnel passes all on");
         require(talk.to_client == std::string(k_established) + talk.upstream, "and all back");
     } else if (found == Found::request && grant.port == 80) {

@@ -45,6 +45,20 @@ inline std::string hello(const char* name, int version = 0, std::vector<Extensio
     return {data, static_cast<std::size_t>(size)};
 }
 
+/// Clients of this context begin with a key share that the server's of this project does not take, so that it
+/// asks for another ClientHello, in which they name `second`, of static storage.
+inline void name_another_on_retry(SSL_CTX* context, const char* second) {
+    REQUIRE(SSL_CTX_set1_groups_list(context, "P-521:X25519") == 1);
+    SSL_CTX_set_msg_callback(
+        context, [](int is_sent, int, int type, const void* data, std::size_t, SSL* ssl, void* name) {
+            const bool is_answer = is_sent == 0 && type == SSL3_RT_HANDSHAKE &&
+                                   *static_cast<const unsigned char*>(data) == SSL3_MT_SERVER_HELLO;
+            if (is_answer)
+                SSL_set_tlsext_host_name(ssl, static_cast<const char*>(name));
+        });
+    SSL_CTX_set_msg_callback_arg(context, const_cast<char*>(second));
+}
+
 inline std::string number(std::size_t value, std::size_t size) {
     std::string text;
     while (size-- > 0)

@@ -1,7 +1,10 @@
 // Ways around egress proxies that are known from the wild, hostile programs inside, hostile upstreams and
 // name servers: against the proxy of a sandbox with the parts that a server has. Each has its control, the
 // same towards a host that is allowed.
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <string>
@@ -11,6 +14,7 @@
 #include "core/plain/egress_limits.hpp"
 #include "tests/unit/http/client_hello_bytes.hpp"
 #include "tests/unit/http/egress_house.hpp"
+#include "tests/unit/http/tls_upstream.hpp"
 
 namespace egress_attacks_test {
 
@@ -45,6 +49,50 @@ void resolve_to(EgressHouse& house, const std::vector<std::string>& addresses) {
             records.push_back(dns_address(address));
         return Replies{dns_reply(question, records)};
     };
+}
+
+/// A TLS client in memory that begins with a.example, and names `second` when the server asks again.
+class RetryClient {
+  public:
+    explicit RetryClient(const char* second) : context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free) {
+        tls_bytes::name_another_on_retry(context_.get(), second);
+        ssl_.reset(SSL_new(context_.get()));
+        SSL_set_bio(ssl_.get(), in_, out_);
+        SSL_set_connect_state(ssl_.get());
+        SSL_set_tlsext_host_name(ssl_.get(), "a.example");
+    }
+    /// Gives it these bytes, and gets those that it then sends.
+    std::string step(const std::string& bytes) {
+        if (!bytes.empty())
+            REQUIRE(BIO_write(in_, bytes.data(), static_cast<int>(bytes.size())) > 0);
+        SSL_do_handshake(ssl_.get());
+        std::string sent(BIO_ctrl_pending(out_), '\0');
+        if (!sent.empty())
+            BIO_read(out_, sent.data(), static_cast<int>(sent.size()));
+        return sent;
+    }
+    bool is_done() const { return SSL_is_init_finished(ssl_.get()) == 1; }
+
+  private:
+    std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+    std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, &SSL_free};
+    BIO* const in_ = BIO_new(BIO_s_mem());
+    BIO* const out_ = BIO_new(BIO_s_mem());
+};
+
+/// The same for a TLS server.
+std::string server_step(TlsUpstream& server, const std::string& bytes) {
+    REQUIRE(::send(server.client_end.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
+    server.shake_hands();
+    std::array<char, 16UL * 1024> room{};
+    const ssize_t got = ::recv(server.client_end.get(), room.data(), room.size(), MSG_DONTWAIT);
+    return {room.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
+std::string name_at(TlsUpstream& server) {
+    const char* const name = SSL_get_servername(server.ssl(), TLSEXT_NAMETYPE_host_name);
+    return name == nullptr ? "" : name;
 }
 
 std::vector<std::string> dialed(const EgressHouse& house) {
@@ -196,6 +244,57 @@ TEST_CASE("A tunnel whose first bytes are not TLS for its host is cut before the
         house.answer("back");
         CHECK(house.take_bytes(*inside, k_open.size() + 4) == k_open + "back");
     }
+}
+
+TEST_CASE("A second ClientHello that the upstream asks for passes only for the host of the tunnel") {
+    EgressHouse house({k_target});
+    resolve_to(house, {"127.0.0.2"});
+    for (const char* second : {"evil.example", "a.example"}) {
+        INFO(second);
+        // Control: without the proxy the second name counts.
+        RetryClient direct(second);
+        TlsUpstream reached(issued("DNS:a.example"));
+        const std::string question = server_step(reached, direct.step(""));
+        server_step(reached, direct.step(question));
+        CHECK(name_at(reached) == second);
+
+        RetryClient client(second);
+        TlsUpstream server(issued("DNS:a.example"));
+        const std::string first = client.step("");
+        const auto inside = house.connect_through(tunnel_to(k_target) + first);
+        CHECK(house.upstream_bytes(first.size()) == first);
+        const std::string retry = server_step(server, first);
+        house.answer(retry);
+        const std::string heard = house.take_bytes(*inside, k_open.size() + retry.size());
+        CHECK(heard == k_open + retry);
+        const std::string again = client.step(retry);
+        REQUIRE(contains(again, second));
+        house.send(*inside, again);
+        if (second == "evil.example"s) {
+            house.until([&] { return inside->is_closed() && house.upstreams.back()->ended; });
+            CHECK(inside->was_reset());
+            CHECK_FALSE(contains(house.upstreams.back()->received, second));
+            continue;
+        }
+        CHECK(house.upstream_bytes(first.size() + again.size()) == first + again);
+        const std::string answer = server_step(server, again);
+        house.answer(answer);
+        const std::string finished = client.step(house.take_bytes(*inside, answer.size()));
+        CHECK(client.is_done());
+        house.send(*inside, finished);
+        CHECK(house.upstream_bytes(first.size() + again.size() + finished.size()) ==
+              first + again + finished);
+    }
+    // A program that does not wait for the question.
+    RetryClient hasty("evil.example");
+    TlsUpstream server(issued("DNS:a.example"));
+    const std::string first = hasty.step("");
+    const std::string retry = server_step(server, first);
+    const auto inside = house.connect_through(tunnel_to(k_target) + first + hasty.step(retry));
+    CHECK(contains(house.upstream_bytes(first.size()), first));
+    house.answer(retry);
+    house.until([&] { return inside->is_closed() && house.upstreams.back()->ended; });
+    CHECK_FALSE(contains(house.upstreams.back()->received, "evil.example"));
 }
 
 TEST_CASE("Neither Host nor a path leads elsewhere, and a redirect leads nowhere") {

@@ -90,12 +90,15 @@ class FakeOpeningReader final : public http::EgressOpeningReader {
         if (end == input.npos)
             return http::EgressOpening::more;
         name_ = input.substr(4, end - 4);
+        size_ = end + 1;
         return name_.empty() ? http::EgressOpening::no_name : http::EgressOpening::name;
     }
     const std::string& server_name() const override { return name_; }
+    std::size_t size() const override { return size_; }
 
   private:
     std::string name_;
+    std::size_t size_ = 0;
 };
 
 /// Each end as a line: "box CONNECT a.example:443 not_listed", "box/ROUTE GET a.example:443 allowed 12 34".

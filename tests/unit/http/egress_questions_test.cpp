@@ -238,6 +238,7 @@ TEST_CASE("A request waits for the decision before its name is looked up, and wh
     CHECK(lab.looked_up == std::vector<std::string>{"box asked.example"});
     lab.send(*inside, "TLS asked.example;");
     CHECK(lab.take(lab.upstream()) == "TLS asked.example;");
+    lab.send(lab.upstream(), "back");
     // A change of the list that leaves `ask` on lets it be.
     lab.door->change({{"a.example:443"}, "", {}, true});
     lab.send(*inside, "more");

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <functional>
 #include <optional>
 
 #include "core/base/task_group.hpp"
@@ -15,6 +16,7 @@
 #include "http/egress/egress_tls.hpp"
 #include "http/server/session.hpp"
 #include "tests/support/fake_world.hpp"
+#include "tests/unit/http/client_hello_bytes.hpp"
 #include "tests/unit/http/egress_lab.hpp"
 #include "tests/unit/http/tls_upstream.hpp"
 
@@ -227,6 +229,8 @@ class HeadedLab {
                                    done(http::EgressAddresses{*http::parse_address("192.0.2.1")});
                                },
                                [this](http::EgressAddresses, std::uint16_t, http::EgressDialDone done) {
+                                   if (on_dial)
+                                       on_dial();
                                    upstreams.push_back(std::make_unique<TlsUpstream>(certificate));
                                    http::Socket socket(loop_.get_executor());
                                    socket.assign(boost::asio::generic::stream_protocol(AF_UNIX, 0),
@@ -264,6 +268,7 @@ class HeadedLab {
   public:
     CertificatePem certificate;  // of upstreams from now on
     const std::shared_ptr<ReportedLines> reports = std::make_shared<ReportedLines>();
+    std::function<void()> on_dial;
     FakeEgressPolicy policy;
     EgressSettings settings;
     std::vector<std::string> asked;  // ids of questions
@@ -346,6 +351,22 @@ TEST_CASE("An upstream that ends its connection before the first request is conn
     CHECK(lab.upstreams.size() == 2);
 }
 
+TEST_CASE("A rule that changes while its upstream is connected again sets no header any more") {
+    HeadedLab lab;
+    const auto program = lab.open();
+    REQUIRE(program);
+    REQUIRE(::shutdown(lab.upstreams.back()->own_end.get(), SHUT_RDWR) == 0);
+    lab.run();
+    lab.on_dial = [&] { lab.door->change(with({})); };
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
+    CHECK(lab.upstreams.size() == 2);
+    CHECK(lab.secrets.opened == 0);
+    lab.advance(base::Millis(1));
+    (void)lab.read(*program);
+    CHECK(program->is_cut);
+}
+
 TEST_CASE("A program cannot choose a key exchange that holds up the server") {
     HeadedLab lab;
     // The last one is the control.
@@ -412,6 +433,22 @@ TEST_CASE("SNI, the name of the tunnel and Host of each request are one") {
     }
     // The second request of a connection is looked at as the first is.
     program->write("GET /2 HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 403 "));
+}
+
+TEST_CASE("A second ClientHello with another name chooses neither the certificate nor the upstream") {
+    HeadedLab lab;
+    const auto program = lab.tunnel();
+    tls_bytes::name_another_on_retry(program->settings(), "b.example");
+    program->begin_tls("a.example", "a.example");
+    REQUIRE(lab.shake(*program));
+    CHECK(lab.issuer->leaves() == 1);
+    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    CHECK(lab.upstream_read().starts_with("GET / HTTP/1.1\r\nHost: a.example\r\n"));
+    lab.upstreams.back()->write("HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(lab.read(*program).starts_with("HTTP/1.1 204 "));
+    program->write("GET / HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    CHECK(lab.upstream_read().empty());
     CHECK(lab.read(*program).starts_with("HTTP/1.1 403 "));
 }
 
