@@ -140,8 +140,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// False: nobody who could decide hears of the question.
     bool on_egress_question(const EgressQuestion& question);
     void on_egress_decision(const std::string& id, std::string_view decision);
-    /// Adds a rule to `network.allow`. `reply` and the errors are those of patch().
-    void allow_host(const std::string& rule, Reply<View> reply);
+    /// As Manager::allow_host().
+    void allow_host(const std::string& rule, const std::string& by_user_id, Reply<View> reply);
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));
