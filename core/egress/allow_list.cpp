@@ -60,8 +60,8 @@ base::Result<AllowList> AllowList::parse(std::span<const std::string> texts, Set
         auto rule = parse_rule(texts[i]);
         if (rule.has_error())
             return bad_rule(i, rule.error().detail());
-        const bool is_users = set_by == SetBy::user_key ||
-                              std::find(of_user.begin(), of_user.end(), texts[i]) != of_user.end();
+        const bool is_users =
+            set_by == SetBy::user_key || std::find(of_user.begin(), of_user.end(), texts[i]) != of_user.end();
         std::vector<Rule>& rules = is_users ? list.of_user_ : list.of_operator_;
         if (std::find(rules.begin(), rules.end(), *rule) != rules.end())
             continue;

@@ -127,7 +127,8 @@ Verdict Ceilings::judge(const AllowList& list, const Endpoint& endpoint) const {
         return denied(endpoint, "no rule of `network.allow` matches it; \"" + endpoint.text() + "\" would");
     if (of_user) {
         if (const auto ceiling = granted(allowed_, endpoint))
-            of_user = Grant{std::min(of_user->bytes, ceiling->bytes), std::min(of_user->reach, ceiling->reach)};
+            of_user =
+                Grant{std::min(of_user->bytes, ceiling->bytes), std::min(of_user->reach, ceiling->reach)};
         else
             of_user.reset();
     }

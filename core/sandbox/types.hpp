@@ -56,7 +56,8 @@ struct EgressRoute {
     bool operator==(const EgressRoute&) const = default;
 };
 
-/// Rules of a user in settings that an operator's key set: rules of `allow`, and '/' with the name of a route.
+/// Rules of a user in settings that an operator's key set: rules of `allow`, and '/' with the name of a
+/// route.
 struct UserRules {
     std::string user_id;  // empty: there are none
     std::vector<std::string> rules;

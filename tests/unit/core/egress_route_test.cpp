@@ -40,8 +40,8 @@ TEST_CASE("A path with two readings is told from one that only looks strange") {
         INFO(path);
         CHECK(is_ambiguous_path(path));
     }
-    for (const char* path : {"", "/", "/a", "/a/", "/a..b", "/...", "/.git", "/a%20b", "/a/b.c;d",
-                             "/100%25", "/100%25%20x", "/a%2541", "/%c3%a9", "/%e0%a4%85", "/%f0%9f%98%80"}) {
+    for (const char* path : {"", "/", "/a", "/a/", "/a..b", "/...", "/.git", "/a%20b", "/a/b.c;d", "/100%25",
+                             "/100%25%20x", "/a%2541", "/%c3%a9", "/%e0%a4%85", "/%f0%9f%98%80"}) {
         INFO(path);
         CHECK_FALSE(is_ambiguous_path(path));
     }

@@ -248,7 +248,8 @@ class HeadedLab {
                     return true;
                 },
                 [](const std::string&, const std::string&, std::string_view) {},
-                [this](const std::string&, const std::string& rule, const http::EgressQuestions::Done& done) {
+                [this](const std::string&, const std::string& rule, const std::string&,
+                       const http::EgressQuestions::Done& done) {
                     settings.allow.push_back(rule);
                     door->change(settings);
                     done({});
