@@ -112,7 +112,7 @@ std::string by_route(ApiClient& api, const std::string& sandbox, const std::stri
 }
 
 std::string put_secret(HttpClient& client, const std::string& name, const std::string& value) {
-    const Json body{{"value", value}, {"hosts", {"localhost"}}};
+    const Json body{{"value", value}, {"hosts", Json::array({"localhost"})}};
     return std::to_string(client.request("PUT", "/v1/secrets/" + name, body.dump()).status);
 }
 
@@ -134,7 +134,8 @@ TEST_CASE("An operator who adds a rule to a user's network lends its rules no se
         REQUIRE(put_secret(alice, "KEY", "value-of-alice") == "201");
         REQUIRE(put_secret(api.http(), "KEY", "value-of-operator") == "201");
         const Json routes = Json::array({ground.route("r", "KEY")});
-        const HttpResponse made = alice.request("POST", "/v1/conversations", network_of({}, routes).dump());
+        const HttpResponse made =
+            alice.request("POST", "/v1/conversations", network_of(Json::array(), routes).dump());
         REQUIRE(made.status == 201);
         const Json view = Json::parse(made.body);
         sandbox = view["sandboxId"];
@@ -166,7 +167,7 @@ TEST_CASE("A user's key keeps, moves and widens no rule that an operator's key m
     ApiClient api(server);
     HttpClient alice = client_with(server, add_key(server, {"web", "--user-id", "alice"}).secret);
     REQUIRE(put_secret(api.http(), "KEY", "value-of-operator") == "201");
-    Json request = network_of({"new.example"}, Json::array({ground.route("r", "KEY")}));
+    Json request = network_of(Json::array({"new.example"}), Json::array({ground.route("r", "KEY")}));
     request["userId"] = "alice";
     const Json view = api.create(request);
     const std::string sandbox = view["sandboxId"];
@@ -175,17 +176,19 @@ TEST_CASE("A user's key keeps, moves and widens no rule that an operator's key m
 
     CHECK(set(alice, conversation, {{"network", view["network"]}}) == "403 network_not_allowed");
     Json kept = ground.route("r", "KEY");
-    CHECK(set(alice, conversation, network_of({}, Json::array({kept}))) == "422 secret_not_found");
-    kept["paths"] = {"/*"};
-    CHECK(set(alice, conversation, network_of({}, Json::array({kept}))) == "422 secret_not_found");
+    CHECK(set(alice, conversation, network_of(Json::array(), Json::array({kept}))) == "422 secret_not_found");
+    kept["paths"] = Json::array({"/*"});
+    CHECK(set(alice, conversation, network_of(Json::array(), Json::array({kept}))) == "422 secret_not_found");
     kept["upstream"] = "https://elsewhere.example";
-    CHECK(set(alice, conversation, network_of({}, Json::array({kept}))) == "403 network_not_allowed");
+    CHECK(set(alice, conversation, network_of(Json::array(), Json::array({kept}))) ==
+          "403 network_not_allowed");
     CHECK(api.get(view["id"])["network"] == view["network"]);
     CHECK(by_route(api, sandbox, "r") == "value-of-operator 200");
 
     // With a secret of that name, the rule has that user's.
     REQUIRE(put_secret(alice, "KEY", "value-of-alice") == "201");
-    CHECK(set(alice, conversation, network_of({}, Json::array({ground.route("r", "KEY")}))) == "200");
+    CHECK(set(alice, conversation, network_of(Json::array(), Json::array({ground.route("r", "KEY")}))) ==
+          "200");
     CHECK(by_route(api, sandbox, "r") == "value-of-alice 200");
 }
 
