@@ -166,10 +166,7 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     }
     change_sandbox(context_, sandbox_record_, *network, patch.preview);
     look_at_ports();
-    run(action::Persist{});
-    arm_life();
-    std::vector<Reply<View>> waiting{std::move(reply)};
-    answer(waiting, std::nullopt);
+    store_change(std::move(reply));
 }
 
 void Conversation::remove(Reply<void> reply) {

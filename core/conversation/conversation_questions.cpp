@@ -36,6 +36,10 @@ void Conversation::allow_host(const std::string& rule, const std::string& by_use
     if (auto may = check_network(context_, list); !may)
         return reply(may.error());
     change_sandbox(context_, sandbox_record_, network, {});
+    store_change(std::move(reply));
+}
+
+void Conversation::store_change(Reply<View> reply) {
     run(action::Persist{});
     arm_life();
     std::vector<Reply<View>> waiting{std::move(reply)};

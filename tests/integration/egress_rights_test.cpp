@@ -142,7 +142,7 @@ TEST_CASE("An operator who adds a rule to a user's network lends its rules no se
         const std::string conversation = "/v1/conversations/" + view["id"].get<std::string>();
         CHECK(by_route(api, sandbox, "r") == "value-of-alice 200");
 
-        // As the console does: what is there, and one more.
+        // The console sends what is there, and one more.
         Json network = api.get(view["id"])["network"];
         network["allow"].push_back("new.example");
         CHECK(set(api.http(), conversation, {{"network", network}}) == "200");
