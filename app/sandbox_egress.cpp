@@ -36,9 +36,10 @@ http::EgressQuestions::Ports questions_of(const SandboxEgress::Ports& ports,
         conversations.on_egress_decision(sandbox_id, id, decision);
     };
     auto allow = [&conversations](const std::string& sandbox_id, const std::string& rule,
-                                  http::EgressQuestions::Done done) {
+                                  const std::string& by_user_id, http::EgressQuestions::Done done) {
         conversations.allow_host(
-            sandbox_id, rule, [done = std::move(done)](const base::Result<conversation::View>& changed) {
+            sandbox_id, rule, by_user_id,
+            [done = std::move(done)](const base::Result<conversation::View>& changed) {
                 done(changed ? base::Result<void>() : base::Result<void>(changed.error()));
             });
     };

@@ -149,8 +149,9 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     const auto limits = patch.limits.value_or(sandbox::LimitChanges()).applied_to(sandbox_record_.limits);
     if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, limits); patch.limits && !fits)
         return refuse(reply, fits.error());
-    if (auto may = check_change(context_, patch.network); !may)
-        return refuse(reply, may.error());
+    const auto network = changed_network(context_, sandbox_record_, patch.network);
+    if (!network)
+        return refuse(reply, network.error());
     auto metadata = patch.metadata ? merge_metadata(record_.metadata, *patch.metadata) : record_.metadata;
     if (!metadata)
         return refuse(reply, metadata.error());
@@ -163,12 +164,9 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
         if (auto applied = context_.sandboxes.set_limits(record_.sandbox_id, limits); !applied)
             LogLine(evt::limits_deferred).field("conv", id()).field("err", applied.error().detail()).info();
     }
-    change_sandbox(context_, sandbox_record_, patch.network, patch.preview);
+    change_sandbox(context_, sandbox_record_, *network, patch.preview);
     look_at_ports();
-    run(action::Persist{});
-    arm_life();
-    std::vector<Reply<View>> waiting{std::move(reply)};
-    answer(waiting, std::nullopt);
+    store_change(std::move(reply));
 }
 
 void Conversation::remove(Reply<void> reply) {

@@ -140,8 +140,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// Returns false where nobody who could decide hears of the question.
     bool on_egress_question(const EgressQuestion& question);
     void on_egress_decision(const std::string& id, std::string_view decision);
-    /// Adds a rule to `network.allow`. `reply` and the errors are those of patch().
-    void allow_host(const std::string& rule, Reply<View> reply);
+    /// The same as Manager::allow_host().
+    void allow_host(const std::string& rule, const std::string& by_user_id, Reply<View> reply);
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));
@@ -268,6 +268,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     }
     void pause_warm(PauseReason reason, const std::string& text);
     void answer(std::vector<Reply<View>>& waiters, std::optional<base::Error> error);
+    /// Stores what has changed in the settings, and answers with them as they are.
+    void store_change(Reply<View> reply);
     base::Error refused_start(std::string_view code, const std::string& detail) const;
     void end(const std::string& code, const std::string& text) { perform(machine_.end(code, text)); }
     /// Some of its processes or files may be left: then the store keeps the sandbox, and with it the lease of

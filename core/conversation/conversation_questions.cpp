@@ -26,11 +26,11 @@ void Conversation::on_egress_decision(const std::string& id, std::string_view de
         log_in_turn(EventType::egress_resolved, decision_data(id, decision));
 }
 
-void Conversation::allow_host(const std::string& rule, Reply<View> reply) {
+void Conversation::allow_host(const std::string& rule, const std::string& by_user_id, Reply<View> reply) {
     if (auto open = check_open(); !open)
         return reply(open.error());
     sandbox::NetworkSettings network{sandbox_record_.network, sandbox_record_.egress};
-    network.egress.allow.push_back(rule);
+    network.egress.add_rule(rule, by_user_id);
     // A secret that other rules need may be gone by now: that does not stop this decision.
     sandbox::NetworkSettings list = network;
     list.egress.routes.clear();
@@ -38,6 +38,10 @@ void Conversation::allow_host(const std::string& rule, Reply<View> reply) {
     if (auto may = check_network(context_, list); !may)
         return reply(may.error());
     change_sandbox(context_, sandbox_record_, network, {});
+    store_change(std::move(reply));
+}
+
+void Conversation::store_change(Reply<View> reply) {
     run(action::Persist{});
     arm_life();
     std::vector<Reply<View>> waiting{std::move(reply)};

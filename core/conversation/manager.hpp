@@ -207,9 +207,11 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     bool on_egress_question(const std::string& sandbox_id, const EgressQuestion& question);
     /// Logs the event `egress_resolved`.
     void on_egress_decision(const std::string& sandbox_id, const std::string& id, std::string_view decision);
-    /// Adds a rule to `network.allow` of the conversation that has the sandbox. Calls `reply` once that is
-    /// committed. Errors: not_found where it rests or has none, those of patch().
-    void allow_host(const std::string& sandbox_id, const std::string& rule, Reply<View> reply);
+    /// Adds a rule to `network.allow` of the conversation that has the sandbox, by the decision of that user;
+    /// empty: an operator's. Calls `reply` once that is committed. Errors: not_found where it rests or has
+    /// none, those of patch().
+    void allow_host(const std::string& sandbox_id, const std::string& rule, const std::string& by_user_id,
+                    Reply<View> reply);
     /// The conversation of a sandbox that is in memory; null where it has none, or rests.
     const Record* record_of_sandbox(const std::string& sandbox_id) const;
 

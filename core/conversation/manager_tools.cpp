@@ -50,9 +50,10 @@ void Manager::on_egress_decision(const std::string& sandbox_id, const std::strin
         conversation->on_egress_decision(id, decision);
 }
 
-void Manager::allow_host(const std::string& sandbox_id, const std::string& rule, Reply<View> reply) {
+void Manager::allow_host(const std::string& sandbox_id, const std::string& rule,
+                         const std::string& by_user_id, Reply<View> reply) {
     if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
-        return conversation->allow_host(rule, std::move(reply));
+        return conversation->allow_host(rule, by_user_id, std::move(reply));
     reply(base::Error(base::Errc::not_found));
 }
 

@@ -38,9 +38,14 @@ base::Result<void> check_network(const Context& context, const sandbox::NetworkS
     return context.sandboxes.check_network(network.mode, network.egress);
 }
 
-base::Result<void> check_change(const Context& context,
-                                const std::optional<sandbox::NetworkSettings>& network) {
-    return network ? check_network(context, *network) : base::Result<void>();
+base::Result<std::optional<sandbox::NetworkSettings>> changed_network(
+    const Context& context, const sandbox::Record& before, std::optional<sandbox::NetworkSettings> wanted) {
+    if (wanted) {
+        wanted->egress.keep_user_rules(before.egress);
+        if (auto may = check_network(context, *wanted); !may)
+            return may.error();
+    }
+    return wanted;
 }
 
 void change_sandbox(const Context& context, sandbox::Record& record,

@@ -87,9 +87,10 @@ struct Context {
 
 /// Succeeds if a sandbox may have this network. Errors: those of sandbox::Manager::check_network().
 base::Result<void> check_network(const Context& context, const sandbox::NetworkSettings& network);
-/// Succeeds if the change is allowed; no change is always allowed. Errors: those of check_network().
-base::Result<void> check_change(const Context& context,
-                                const std::optional<sandbox::NetworkSettings>& network);
+/// The network that a PATCH sets, with what stays a user's of it (EgressSettings::keep_user_rules()); nothing
+/// where it sets none. Errors: those of check_network().
+base::Result<std::optional<sandbox::NetworkSettings>> changed_network(
+    const Context& context, const sandbox::Record& before, std::optional<sandbox::NetworkSettings> wanted);
 /// Changes the record and the sandbox: the network as a whole, if there is one, and the named members of the
 /// preview.
 void change_sandbox(const Context& context, sandbox::Record& record,

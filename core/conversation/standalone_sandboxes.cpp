@@ -298,8 +298,9 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
             Error(Errc::invalid_field,
                   "the mode of the network of a sandbox without a conversation stays as it was made")
                 .at("/network/mode"));
-    if (auto may = check_change(context_, patch.network); !may)
-        return refuse(may.error());
+    const auto network = changed_network(context_, *own, patch.network);
+    if (!network)
+        return refuse(network.error());
     if (patch.limits) {
         const sandbox::Limits limits = patch.limits->applied_to(own->limits);
         if (auto can = can_change(own->limits, limits, context_.sandboxes.enforcement(own->network, id));
@@ -311,7 +312,7 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
             return refuse(applied.error());
     }
     sandbox::Record record = *own;
-    change_sandbox(context_, record, patch.network, patch.preview);
+    change_sandbox(context_, record, *network, patch.preview);
     record.tools = patch.tools.applied_to(record.tools);
     context_.sandboxes.set_tools(id, record.tools);
     if (patch.ttl_seconds) {

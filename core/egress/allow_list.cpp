@@ -49,7 +49,8 @@ std::string to_string(const Rule& rule) {
     return std::get<Pattern>(rule).text();
 }
 
-base::Result<AllowList> AllowList::parse(std::span<const std::string> texts, SetBy set_by) {
+base::Result<AllowList> AllowList::parse(std::span<const std::string> texts, SetBy set_by,
+                                         std::span<const std::string> of_user) {
     if (texts.size() > k_max_rules)
         return bad_list("must not have more than " + std::to_string(k_max_rules) + " rules");
     AllowList list;
@@ -59,13 +60,16 @@ base::Result<AllowList> AllowList::parse(std::span<const std::string> texts, Set
         auto rule = parse_rule(texts[i]);
         if (rule.has_error())
             return bad_rule(i, rule.error().detail());
-        if (std::find(list.rules_.begin(), list.rules_.end(), *rule) != list.rules_.end())
+        const bool is_users =
+            set_by == SetBy::user_key || std::find(of_user.begin(), of_user.end(), texts[i]) != of_user.end();
+        std::vector<Rule>& rules = is_users ? list.of_user_ : list.of_operator_;
+        if (std::find(rules.begin(), rules.end(), *rule) != rules.end())
             continue;
         bytes += to_string(*rule).size();
         if (bytes > k_max_list_bytes)
             return bad_list("must not have more than " + std::to_string(k_max_list_bytes) +
                             " bytes of rules");
-        list.rules_.push_back(std::move(*rule));
+        rules.push_back(std::move(*rule));
     }
     return list;
 }
@@ -84,9 +88,10 @@ base::Result<AllowList> AllowList::from_json(const nlohmann::json& value, SetBy 
 
 std::vector<std::string> AllowList::texts() const {
     std::vector<std::string> texts;
-    texts.reserve(rules_.size());
-    for (const Rule& rule : rules_)
-        texts.push_back(to_string(rule));
+    texts.reserve(of_operator_.size() + of_user_.size());
+    for (const std::vector<Rule>* const rules : {&of_operator_, &of_user_})
+        for (const Rule& rule : *rules)
+            texts.push_back(to_string(rule));
     return texts;
 }
 

@@ -111,25 +111,32 @@ Result<void> Ceilings::check(const AllowList& list) const {
             Errc::network_not_allowed,
             "network \"egress\" is off; the operator allows it with --egress-allow, --egress-group or "
             "--egress-private");
-    for (const Rule& rule : list.rules()) {
-        if (auto good = check_rule(rule, list.set_by()); good.has_error())
-            return good;
+    for (const SetBy by : {SetBy::operator_key, SetBy::user_key}) {
+        for (const Rule& rule : list.rules(by)) {
+            if (auto good = check_rule(rule, by); good.has_error())
+                return good;
+        }
     }
     return {};
 }
 
 Verdict Ceilings::judge(const AllowList& list, const Endpoint& endpoint) const {
-    auto grant = granted(list.rules(), endpoint);
-    if (!grant)
+    const auto of_operator = granted(list.rules(SetBy::operator_key), endpoint);
+    auto of_user = granted(list.rules(SetBy::user_key), endpoint);
+    if (!of_operator && !of_user)
         return denied(endpoint, "no rule of `network.allow` matches it; \"" + endpoint.text() + "\" would");
-    if (list.set_by() == SetBy::user_key) {
-        const auto ceiling = granted(allowed_, endpoint);
-        if (!ceiling)
-            return denied(endpoint, "no --egress-allow of the operator matches it");
-        grant->bytes = std::min(grant->bytes, ceiling->bytes);
-        grant->reach = std::min(grant->reach, ceiling->reach);
+    if (of_user) {
+        if (const auto ceiling = granted(allowed_, endpoint))
+            of_user =
+                Grant{std::min(of_user->bytes, ceiling->bytes), std::min(of_user->reach, ceiling->reach)};
+        else
+            of_user.reset();
     }
-    return {grant, {}, {}};
+    if (!of_operator && !of_user)
+        return denied(endpoint, "no --egress-allow of the operator matches it");
+    // The rules of both together allow no more than those of one.
+    const bool is_users = !of_operator || (of_user && of_user->holds(*of_operator));
+    return {is_users ? of_user : of_operator, {}, {}};
 }
 
 std::optional<std::string_view> Ceilings::refusal(const base::IpAddress& address, std::uint16_t port,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 
 #include "core/egress/limits.hpp"
 #include "core/egress/pattern.hpp"
@@ -49,17 +51,41 @@ bool is_same_name(std::string_view a, std::string_view b) noexcept {
                       [](char x, char y) { return lower(x) == lower(y); });
 }
 
-// "." and "..", also with the parameters behind a ";" that some servers take off (RFC 3986 section 3.3).
+// "." and "..", also with something behind that some servers take off: the parameters behind a ";" (RFC 3986
+// section 3.3), or an encoded space.
 bool is_dots(std::string_view segment) noexcept {
-    segment = segment.substr(0, segment.find(';'));
+    segment = segment.substr(0, segment.find_first_of(";%"));
     return segment == "." || segment == "..";
 }
 
+/// The byte that two hexadecimal digits at the beginning of `text` stand for; nothing: there are none.
+std::optional<std::uint8_t> hex_byte(std::string_view text) noexcept {
+    std::uint8_t byte = 0;
+    const std::string_view digits = text.substr(0, 2);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    return error == std::errc() && end == digits.data() + 2 ? std::optional(byte) : std::nullopt;
+}
+
+/// True if `byte`, with `rest` behind it, begins no character of UTF-8 (RFC 3629 section 3): servers that
+/// read it nevertheless find "." and "/" in longer forms.
+bool is_overlong(std::uint8_t byte, std::string_view rest) noexcept {
+    const std::uint8_t next = rest.starts_with('%') ? hex_byte(rest.substr(1)).value_or(0) : std::uint8_t{0};
+    return byte == 0xc0 || byte == 0xc1 || byte > 0xf4 || (byte == 0xe0 && next < 0xa0) ||
+           (byte == 0xf0 && next < 0x90);
+}
+
+/// True for an encoded ".", "/", "\" or control character, also where the "%" is encoded once more.
 bool has_hidden_mark(std::string_view path) noexcept {
     for (auto at = path.find('%'); at != std::string_view::npos; at = path.find('%', at + 1)) {
-        const std::string_view digits = path.substr(at + 1, 2);
-        if (digits.size() < 2 || is_same_name(digits, "2e") || is_same_name(digits, "2f") ||
-            is_same_name(digits, "5c"))
+        std::string_view rest = path.substr(at + 1);
+        while (rest.starts_with("25"))
+            rest.remove_prefix(2);
+        const auto byte = hex_byte(rest);
+        // "%25" alone is a percent sign.
+        const bool is_hidden = byte ? *byte < ' ' || *byte == '\x7f' || *byte == '.' || *byte == '/' ||
+                                          *byte == '\\' || is_overlong(*byte, rest.substr(2))
+                                    : rest.size() + at + 1 == path.size();
+        if (is_hidden)
             return true;
     }
     return false;

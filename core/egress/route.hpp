@@ -41,8 +41,9 @@ bool is_route_header(std::string_view name) noexcept;
 /// True for visible ASCII with spaces and tabs inside: a value that cannot end its header.
 bool is_header_value(std::string_view value) noexcept;
 
-/// True if servers may take `path` for another one: it has a segment "." or "..", an empty segment, a "\", or
-/// an encoded ".", "/" or "\".
+/// True if servers may take `path` for another one: it has a segment "." or "..", perhaps with ";" or "%"
+/// behind, an empty segment, a "\", an encoded ".", "/", "\" or control character, also encoded twice or in
+/// a form that is no UTF-8, or a "%" without two digits.
 bool is_ambiguous_path(std::string_view path) noexcept;
 /// A path without an ambiguity, or the beginning of paths with a "*" behind it.
 bool is_path_pattern(std::string_view pattern) noexcept;

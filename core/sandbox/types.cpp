@@ -16,6 +16,48 @@ LimitChanges default_ceilings() noexcept {
     return ceilings;
 }
 
+const std::string& EgressSettings::user_of(const std::string& rule) const noexcept {
+    const auto& rules = of_user.rules;
+    return std::find(rules.begin(), rules.end(), rule) == rules.end() ? user_id : of_user.user_id;
+}
+
+void EgressSettings::keep_user_rules(const EgressSettings& before) {
+    if (!user_id.empty())
+        return;
+    const auto keep = [&](const std::string& rule) {
+        if (const std::string& user = before.user_of(rule); !user.empty()) {
+            of_user.user_id = user;
+            of_user.rules.push_back(rule);
+        }
+    };
+    const auto has = [](const auto& all, const auto& one) {
+        return std::find(all.begin(), all.end(), one) != all.end();
+    };
+    const auto headers_of = [](const EgressSettings& settings, const std::string& rule) {
+        const auto host = std::find_if(settings.hosts.begin(), settings.hosts.end(),
+                                       [&](const EgressRoute& each) { return each.name == rule; });
+        return host == settings.hosts.end() ? std::optional<EgressRoute>() : *host;
+    };
+    for (const std::string& rule : allow)
+        if (has(before.allow, rule) && headers_of(*this, rule) == headers_of(before, rule))
+            keep(rule);
+    for (const EgressRoute& route : routes)
+        if (has(before.routes, route))
+            keep('/' + route.name);
+}
+
+void EgressSettings::add_rule(const std::string& rule, const std::string& by_user_id) {
+    const bool is_new = std::find(allow.begin(), allow.end(), rule) == allow.end();
+    if (is_new)
+        allow.push_back(rule);
+    if (by_user_id.empty())
+        std::erase(of_user.rules, rule);
+    else if (is_new && user_id.empty()) {
+        of_user.user_id = by_user_id;
+        of_user.rules.push_back(rule);
+    }
+}
+
 std::string_view to_string(NetworkMode mode) noexcept {
     switch (mode) {
         case NetworkMode::none:

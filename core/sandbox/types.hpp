@@ -56,6 +56,14 @@ struct EgressRoute {
     bool operator==(const EgressRoute&) const = default;
 };
 
+/// Rules of a user in settings that an operator's key set: rules of `allow`, and '/' with the name of a
+/// route.
+struct UserRules {
+    std::string user_id;  // empty: there are none
+    std::vector<std::string> rules;
+    bool operator==(const UserRules&) const = default;
+};
+
 /// How far a sandbox with network mode `egress` reaches.
 struct EgressSettings {
     std::vector<std::string> allow;  // rules in normal form
@@ -63,6 +71,16 @@ struct EgressSettings {
     std::vector<EgressRoute> routes{};
     bool ask = false;                  // a person decides on a host that `allow` does not list
     std::vector<EgressRoute> hosts{};  // the rules of `allow` that set headers; each is in `allow`, too
+    UserRules of_user{};
+
+    /// The user whose secrets and ceilings count for a rule, named as in UserRules; empty: the operator's.
+    const std::string& user_of(const std::string& rule) const noexcept;
+    /// Where an operator's key set these in place of `before`: the rules that a user has there, and that say
+    /// the same here, stay that user's.
+    void keep_user_rules(const EgressSettings& before);
+    /// Adds a rule to `allow` by the decision of that user; empty: an operator's. A rule among a user's own
+    /// is that user's, whoever decides.
+    void add_rule(const std::string& rule, const std::string& by_user_id);
     bool operator==(const EgressSettings&) const = default;
 };
 

@@ -102,6 +102,8 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     visit({"egressRoutes"}, record.egress.routes);
     visit({"egressHosts"}, record.egress.hosts);
     visit({"egressAsk"}, record.egress.ask);
+    visit({"egressRulesUserId"}, record.egress.of_user.user_id);
+    visit({"egressUserRules"}, record.egress.of_user.rules);
     each_field(record.limits, visit);
     visit({"previewAccess"}, record.preview.access);
     visit({"previewWake"}, record.preview.wake);

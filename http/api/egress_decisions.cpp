@@ -68,7 +68,7 @@ std::vector<Route> egress_decision_routes(Api& api) {
     decide.summary =
         "Decides on a host that a program inside asks for and `network.allow` does not list: the event "
         "`egress_request` has its `requestId`. `once` lets the requests that wait for it through; `always` "
-        "also adds `host:port` to `network.allow`.";
+        "also adds `host:port` to `network.allow`, as a rule of the key that decides.";
     decide.handler = bind_handler(api, async_decide);
     decide.body = BodyKind::json;
     decide.request_schema = "DecideEgress";

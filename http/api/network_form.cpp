@@ -142,7 +142,8 @@ void add_network_schemas(Schema& out) {
     out["Network"] =
         described(any_of_these({one_of({"none", "host"}), std::move(settings)}),
                   "The network of a sandbox, set as a whole: a mode that needs nothing else, or an "
-                  "object.");
+                  "object. Each rule has the secrets and the bounds of the key that set it: where a key "
+                  "without a user sends a rule as a key with a user had set it, it stays that user's.");
 }
 
 }  // namespace atl::http

@@ -21,7 +21,8 @@ static_assert(Resolver::k_max_addresses <= base::k_max_egress_addresses);
 
 base::Result<egress::AllowList> list_of_settings(const sandbox::EgressSettings& settings) {
     return egress::AllowList::parse(
-        settings.allow, settings.user_id.empty() ? egress::SetBy::operator_key : egress::SetBy::user_key);
+        settings.allow, settings.user_id.empty() ? egress::SetBy::operator_key : egress::SetBy::user_key,
+        settings.of_user.rules);
 }
 
 /// The way of a host that the list does not have.

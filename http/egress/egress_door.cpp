@@ -51,7 +51,7 @@ void EgressDoor::change(const sandbox::EgressSettings& settings) {
     rules_ = parts_.policy.rules(sound);
     const auto before = std::exchange(hosts_, {});
     for (const sandbox::EgressRoute& host : settings.hosts) {
-        auto rule = make_route_rule(parts_.policy, host, settings.user_id);
+        auto rule = make_route_rule(parts_.policy, host, settings.user_of(host.name));
         const auto old = before.find(host.name);
         // A rule that stays as it was goes on.
         if (rule != nullptr && old != before.end() && is_same_rule(*rule, *old->second))

@@ -99,18 +99,12 @@ void EgressQuestions::decide(const std::string& sandbox_id, const std::string& i
     const auto granted = ports_.policy.rules(listed)->check(rule, 0);
     if (granted.has_error())
         return done(granted.error());
-    const bool goes_further = question->target.beyond_public && !granted->beyond_public;
-    if (goes_further && decision == EgressDecision::always)
-        return done(Error(Errc::network_not_allowed,
-                          rule +
-                              " as a rule of this list would also reach addresses of --egress-private, which "
-                              "this key may not: `once` lets it through to public ones."));
-    question->target.beyond_public = question->target.beyond_public && !goes_further;
+    question->target.beyond_public = question->target.beyond_public && granted->beyond_public;
     if (decision == EgressDecision::once) {
         resolve(sandbox_id, id, decision, "");
         return done({});
     }
-    ports_.allow(sandbox_id, rule, std::move(done));
+    ports_.allow(sandbox_id, rule, user_id, std::move(done));
 }
 
 void EgressQuestions::review(const std::string& sandbox_id, const EgressRules& rules) {

@@ -44,8 +44,11 @@ class EgressQuestions {
         std::function<bool(const std::string& sandbox_id, const conversation::EgressQuestion& question)> tell;
         std::function<void(const std::string& sandbox_id, const std::string& id, std::string_view decision)>
             tell_decision;
-        /// Adds a rule to the sandbox's list, of which review() hears before `done` is called.
-        std::function<void(const std::string& sandbox_id, const std::string& rule, Done done)> allow;
+        /// Adds a rule to the sandbox's list by the decision of that user, of which review() hears before
+        /// `done` is called. Empty: an operator's.
+        std::function<void(const std::string& sandbox_id, const std::string& rule,
+                           const std::string& by_user_id, Done done)>
+            allow;
     };
     explicit EgressQuestions(Ports ports) : ports_(std::move(ports)) {}
     ~EgressQuestions();
@@ -57,10 +60,10 @@ class EgressQuestions {
     /// the reason.
     void ask(const std::string& sandbox_id, const EgressGrant& target, Asked done);
     /// A person has decided, with a key of that user; empty: without one. `done` as of ask(), with
-    /// EgressDecision::always once the rule is committed. EgressDecision::once reaches no further than a rule
-    /// of that key would. Errors: not_found, where no such question is open; network_not_allowed, where the
-    /// host is beyond what that key may list, or a rule would reach further than its own: the question stays
-    /// open; those of Ports::allow: it may have ended already, since the rules change before the commit.
+    /// EgressDecision::always once the rule is committed. What waits reaches no further than a rule of that
+    /// key would. Errors: not_found, where no such question is open; network_not_allowed, where the host is
+    /// beyond what that key may list: the question stays open; those of Ports::allow: it may have ended
+    /// already, since the rules change before the commit.
     void decide(const std::string& sandbox_id, const std::string& id, EgressDecision decision,
                 const std::string& user_id, Done done);
     /// The rules of a sandbox have changed: questions about what they list, or what nobody may be asked about

@@ -36,7 +36,7 @@ void RouteDoor::change(const sandbox::NetworkSettings& network) {
     const auto before = std::exchange(routes_, {});
     if (network.mode == sandbox::NetworkMode::egress) {
         for (const sandbox::EgressRoute& route : network.egress.routes)
-            add(route, network.egress.user_id);
+            add(route, network.egress.user_of('/' + route.name));
         for (const sandbox::EgressRoute& route : defaults_)
             add(route, "");
     }

@@ -129,12 +129,12 @@ void keep_dialable(const RouteRule& rule, const EgressGrant& target, EgressAddre
 Result<void> check_routes(const EgressParts& parts, const sandbox::EgressSettings& settings) {
     for (std::size_t i = 0; i < settings.routes.size(); ++i) {
         const sandbox::EgressRoute& route = settings.routes[i];
-        if (auto good = check_rule(parts, route, settings.user_id); good.has_error())
+        if (auto good = check_rule(parts, route, settings.user_of('/' + route.name)); good.has_error())
             return about_rule(good.error(), "routes", i, "the route \"" + route.name + '"');
     }
     for (const sandbox::EgressRoute& host : settings.hosts) {
         const auto at = std::find(settings.allow.begin(), settings.allow.end(), host.name);
-        if (auto good = check_rule(parts, host, settings.user_id); good.has_error())
+        if (auto good = check_rule(parts, host, settings.user_of(host.name)); good.has_error())
             return about_rule(good.error(), "allow", static_cast<std::size_t>(at - settings.allow.begin()),
                               "the rule for \"" + host.name + '"');
     }

@@ -233,6 +233,34 @@ TEST_CASE("A request is judged by the list and by the ceilings of who set it") {
     CHECK_FALSE(judged(some, AllowList(), "a.example.org:443").grant);
 }
 
+TEST_CASE("A user's rules in an operator's list are held to the ceilings, and the operator's are not") {
+    const Texts users{"a.example.org", "x.example.net", "both.example/tcp"};
+    const AllowList mixed =
+        AllowList::parse(Texts{"free.example", "a.example.org", "x.example.net", "both.example/tcp"},
+                         SetBy::operator_key, users)
+            .value();
+    CHECK(mixed.set_by() == SetBy::operator_key);
+    const Ceilings narrow = ceilings({{"*.example.org"}, {}, {}});
+    CHECK(judged(narrow, mixed, "free.example:443").grant);
+    CHECK(judged(narrow, mixed, "a.example.org:443").grant);
+    const Verdict beyond = judged(narrow, mixed, "x.example.net:443");
+    CHECK_FALSE(beyond.grant);
+    CHECK(has(beyond.why, "--egress-allow"));
+    CHECK(narrow.check(mixed).error().code() == Errc::network_not_allowed);
+    const Ceilings wide = ceilings({{"*.example.org", "*.example.net", "both.example/tcp"}, {}, {}});
+    CHECK(judged(wide, mixed, "x.example.net:443").grant);
+    CHECK(wide.check(mixed));
+    // A rule of each: they do not add up, and the wider one counts.
+    const AllowList both = AllowList::parse(Texts{"a.example", "a.example:443/tcp"}, SetBy::operator_key,
+                                            Texts{"a.example:443/tcp"})
+                               .value();
+    CHECK(judged(narrow, both, "a.example:443").grant == Grant{Bytes::tls, Reach::ranges});
+    CHECK(judged(ceilings({{"*/tcp"}, {}, {}}), both, "a.example:443").grant ==
+          Grant{Bytes::tls, Reach::ranges});
+    CHECK(judged(ceilings({{"a.example/tcp"}, {}, {}}), both, "a.example:443").grant ==
+          Grant{Bytes::any, Reach::ranges});
+}
+
 TEST_CASE("Any bytes pass only where the list and the ceiling say so") {
     const Ceilings tls = ceilings({{"a.example:443"}, {}, {}});
     const AllowList any = list({"a.example:443/tcp"}, SetBy::user_key);

@@ -109,7 +109,7 @@ TEST_CASE("A question about a host is told where a client follows, and its rule 
           std::vector<std::string>{R"(egress_request null {"host":"a.example","id":"q1","port":443})",
                                    R"(egress_resolved null {"decision":"always","id":"q1"})"});
     const auto changed = house.answer(
-        [&](auto reply) { house.conversations->allow_host(box, "a.example:443", std::move(reply)); });
+        [&](auto reply) { house.conversations->allow_host(box, "a.example:443", "", std::move(reply)); });
     REQUIRE(changed.has_value());
     CHECK(changed->network.egress.allow == std::vector<std::string>{"b.example:443", "a.example:443"});
     // The headers of another rule stay.

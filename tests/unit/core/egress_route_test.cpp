@@ -36,13 +36,31 @@ TEST_CASE("An upstream has one spelling") {
 
 TEST_CASE("A path with two readings is told from one that only looks strange") {
     for (const char* path : {"/a/../b", "/..", "..", "/a/.", "/a//b", "//", "/a\\b", "/%2e%2e/", "/%2E/",
-                             "/a%2fb", "/a%5Cb", "/..;x/", "/a%", "/a%2"}) {
+                             "/a%2fb", "/a%5Cb", "/..;x/", "/a%", "/a%2", "/a%zz", "/a%u002e"}) {
         INFO(path);
         CHECK(is_ambiguous_path(path));
     }
-    for (const char* path : {"", "/", "/a", "/a/", "/a..b", "/...", "/.git", "/a%20b", "/a/b.c;d"}) {
+    for (const char* path : {"", "/", "/a", "/a/", "/a..b", "/...", "/.git", "/a%20b", "/a/b.c;d", "/100%25",
+                             "/100%25%20x", "/a%2541", "/%c3%a9", "/%e0%a4%85", "/%f0%9f%98%80"}) {
         INFO(path);
         CHECK_FALSE(is_ambiguous_path(path));
+    }
+}
+
+TEST_CASE("A path that a server reads only after one more step has two readings") {
+    for (const char* path :
+         {// decoded twice
+          "/v1/%252e%252e/x", "/v1/%252E/x", "/v1/a%252fb", "/v1/a%255Cb", "/v1/%25252e%25252e/x",
+          "/v1/a%2500",
+          // with something behind the dots that is taken off
+          "/v1/..%3bx/y", "/v1/.%3B/y", "/v1/..%20/y", "/v1/.%20", "/v1/..%00/y", "/v1/..;/y",
+          // longer forms of "." and "/"
+          "/v1/%c0%ae%c0%ae/y", "/v1/a%C0%AFb", "/v1/%c1%9c", "/v1/%e0%80%ae%e0%80%ae/y", "/v1/%E0%80%AF",
+          "/v1/%f0%80%80%ae", "/v1/%f8%80%80%80%ae", "/v1/%25c0%25ae",
+          // control characters
+          "/v1/a%00", "/v1/a%0a", "/v1/%1F", "/v1/%7f"}) {
+        INFO(path);
+        CHECK(is_ambiguous_path(path));
     }
 }
 

@@ -41,6 +41,7 @@ struct Altered {
         box.conversation_id = "talk";
         box.network = sandbox::NetworkMode::egress;
         box.egress = {{"a.example", "@npm"}, "ann"};
+        box.egress.of_user = {"bea", {"@npm", "/model"}};
         box.preview.access = sandbox::PreviewAccess::token_bearers;
         auto made = SqliteStore::open(file);
         REQUIRE(made);
@@ -100,14 +101,16 @@ TEST_CASE("A list of hosts comes back with the user whose key set it; a row of a
     REQUIRE(stored);
     CHECK((*stored)->sandbox.egress.allow == std::vector<std::string>{"a.example", "@npm"});
     CHECK((*stored)->sandbox.egress.user_id == "ann");
+    CHECK((*stored)->sandbox.egress.of_user == sandbox::UserRules{"bea", {"@npm", "/model"}});
     const Altered older(
-        "UPDATE sandboxes SET rest = json_set(json_remove(rest, '$.egressAllow', '$.egressUserId'), "
-        "'$.network', 0)");
+        "UPDATE sandboxes SET rest = json_set(json_remove(rest, '$.egressAllow', '$.egressUserId', "
+        "'$.egressRulesUserId', '$.egressUserRules'), '$.network', 0)");
     const auto of_older = test::load(*older.store, "talk");
     REQUIRE(of_older);
     CHECK((*of_older)->sandbox.network == sandbox::NetworkMode::none);
     CHECK((*of_older)->sandbox.egress.allow.empty());
     CHECK((*of_older)->sandbox.egress.user_id.empty());
+    CHECK((*of_older)->sandbox.egress.of_user == sandbox::UserRules());
 }
 
 TEST_CASE("A conversation with a status that there is not is refused by its key, at the start and later") {

@@ -26,7 +26,7 @@ struct Desk {
     bool is_followed = true;
     std::vector<conversation::EgressQuestion> told;
     std::vector<std::string> decided;
-    std::vector<std::string> allowed;
+    std::vector<std::string> allowed;  // rules, each with the user who decided
     std::vector<std::string> answers;  // of requests: "yes", or the reason
     http::EgressQuestions questions{
         {clock, timers, policy,
@@ -38,9 +38,9 @@ struct Desk {
          [this](const std::string&, const std::string& id, std::string_view decision) {
              decided.push_back(id + ' ' + std::string(decision));
          },
-         [this](const std::string& sandbox, const std::string& rule,
+         [this](const std::string& sandbox, const std::string& rule, const std::string& by_user_id,
                 const http::EgressQuestions::Done& done) {
-             allowed.push_back(rule);
+             allowed.push_back(rule + ' ' + by_user_id);
              sandbox::EgressSettings settings{{rule}, "", {}, true};
              questions.review(sandbox, *policy.rules(settings));
              done({});
@@ -105,7 +105,7 @@ TEST_CASE("What is allowed always becomes a rule, and ends the question once") {
     Desk desk;
     desk.ask("a.example");
     CHECK(desk.decide(EgressDecision::always) == "ok");
-    CHECK(desk.allowed == std::vector<std::string>{"a.example:443"});
+    CHECK(desk.allowed == std::vector<std::string>{"a.example:443 "});
     CHECK(desk.answers == std::vector<std::string>{"yes"});
     CHECK(desk.decided == std::vector<std::string>{desk.told[0].id + " always"});
 }
@@ -129,11 +129,13 @@ TEST_CASE("A key with a user lets a request reach no private address that a rule
     REQUIRE(desk.ceilings.allow_private("10.0.0.0/8:443").has_value());
     const auto of_operator = desk.policy.rules({{}, "", {}, true});
     REQUIRE(of_operator->askable("inner.example:443", 0)->beyond_public);
-    desk.ask("inner.example", "box", true);
-    CHECK(desk.decide(EgressDecision::always, "alice") == "network_not_allowed");
-    CHECK(desk.allowed.empty());
-    CHECK(desk.decide(EgressDecision::once, "alice") == "ok");
-    CHECK(desk.answers.back() == "yes");
+    for (const EgressDecision decision : {EgressDecision::once, EgressDecision::always}) {
+        desk.ask("inner.example", "box", true);
+        CHECK(desk.decide(decision, "alice") == "ok");
+        CHECK(desk.answers.back() == "yes");
+    }
+    // The rule is that user's.
+    CHECK(desk.allowed == std::vector<std::string>{"inner.example:443 alice"});
     desk.ask("inner.example", "box", true);
     CHECK(desk.decide(EgressDecision::once) == "ok");
     CHECK(desk.answers.back() == "yes, beyond");

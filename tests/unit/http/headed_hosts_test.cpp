@@ -253,7 +253,8 @@ class HeadedLab {
                     return true;
                 },
                 [](const std::string&, const std::string&, std::string_view) {},
-                [this](const std::string&, const std::string& rule, const http::EgressQuestions::Done& done) {
+                [this](const std::string&, const std::string& rule, const std::string&,
+                       const http::EgressQuestions::Done& done) {
                     settings.allow.push_back(rule);
                     door->change(settings);
                     done({});
@@ -562,18 +563,22 @@ TEST_CASE("Only the methods and paths of a host's rule pass") {
 }
 
 TEST_CASE(
-    "An upstream with a bad certificate, and a secret that is gone, are 502 before the upstream has a byte") {
+    "An upstream with a bad certificate, a secret that is gone or another's, are 502 before it has a byte") {
     HeadedLab bad(with({headed()}), issued("DNS:b.example"));
     (void)bad.tunnel();
     CHECK(bad.answer.starts_with("HTTP/1.1 502 "));
 
-    HeadedLab lab;
-    const auto program = lab.open();
-    REQUIRE(program);
-    lab.secrets.is_gone = true;
-    program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    CHECK(lab.upstream_read().empty());
-    CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+    EgressSettings of_alice = with({headed()});
+    of_alice.of_user = {"alice", {"a.example:443"}};
+    for (const EgressSettings& settings : {with({headed()}), of_alice}) {
+        HeadedLab lab(settings);
+        const auto program = lab.open();
+        REQUIRE(program);
+        lab.secrets.is_gone = settings.of_user.rules.empty();
+        program->write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        CHECK(lab.upstream_read().empty());
+        CHECK(lab.read(*program).starts_with("HTTP/1.1 502 "));
+    }
 }
 
 TEST_CASE("A change of a host's rule cuts what is open by it, also where the host stays listed") {
@@ -617,7 +622,7 @@ TEST_CASE("Rules that set headers are checked as they are set") {
     CHECK(far.error().code() == base::Errc::secret_host);
     CHECK(far.error().pointer() == "/network/allow/1");
     EgressSettings of_user = with({headed()});
-    of_user.user_id = "alice";
+    of_user.of_user = {"alice", {"a.example:443"}};
     CHECK(http::check_routes(parts, of_user).error().code() == base::Errc::secret_not_found);
 }
 

@@ -245,6 +245,25 @@ TEST_CASE("A secret that is gone, or of another owner, ends the route before the
     CHECK(has_part(lab.take(lab.upstream()), "value-of-hers"));
 }
 
+TEST_CASE("A route of a user in an operator's network has that user's secrets, and no others") {
+    EgressSettings mixed = settings_of(route_to("https://a.example", "hers"));
+    mixed.of_user = {"alice", {"/m"}};
+    RouteLab lab(route_to("https://a.example"));
+    lab.change(mixed);
+    CHECK(lab.status("GET /m/x").empty());
+    CHECK(has_part(lab.take(lab.upstream()), "value-of-hers"));
+    CHECK(http::check_routes(lab.parts(), mixed).has_value());
+    mixed.routes = {route_to("https://a.example", "mine")};
+    lab.change(mixed);
+    CHECK(lab.status("GET /m/x") == "HTTP/1.1 502");
+    CHECK(http::check_routes(lab.parts(), mixed).error().code() == base::Errc::secret_not_found);
+    // The control: the same route of the operator's.
+    mixed.of_user = {};
+    lab.change(mixed);
+    CHECK(lab.status("GET /m/x").empty());
+    CHECK(has_part(lab.take(lab.upstream()), "value-of-mine"));
+}
+
 TEST_CASE("A change of a route cuts what is open by it, and nothing else") {
     EgressRoute kept = route_to("https://mixed.example", "");
     kept.headers.clear();
