@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "core/base/limits.hpp"
@@ -45,6 +46,16 @@ bool is_near(std::string_view a, std::string_view b, std::size_t apart) {
     return apart <= longer.size() / 3 || (shorter.size() >= k_least_common && longer.starts_with(shorter));
 }
 
+/// True if `word` is `longer` with letters left out, but not its first one: "cmd" of "command".
+bool is_abbreviation(std::string_view word, std::string_view longer) {
+    constexpr std::size_t k_least_letters = 3;
+    if (word.size() < k_least_letters || longer.empty() || word.front() != longer.front())
+        return false;
+    for (const char c : longer)
+        word.remove_prefix(!word.empty() && word.front() == c ? 1 : 0);
+    return word.empty();
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string> known) {
@@ -52,15 +63,18 @@ std::string_view nearest(std::string_view word, std::span<const std::string> kno
         return {};
     const std::string meant = plain(word);
     std::string_view best;
-    std::size_t least = k_max_told_word_bytes + 1;
+    std::pair<int, std::size_t> least(std::numeric_limits<int>::max(), 0);
     for (const std::string& candidate : known) {
         if (candidate.size() > k_max_told_word_bytes)
             continue;
         const std::string other = plain(candidate);
         const std::size_t apart = distance(meant, other);
-        if (apart < least && is_near(meant, other, apart)) {
+        const bool is_short = is_abbreviation(meant, other);
+        // A beginning is nearer than another abbreviation, and that nearer than a word with other letters.
+        const std::pair<int, std::size_t> away(is_short ? (other.starts_with(meant) ? 0 : 1) : 2, apart);
+        if (away < least && (is_short || is_near(meant, other, apart))) {
             best = candidate;
-            least = apart;
+            least = away;
         }
     }
     return best;

@@ -154,16 +154,17 @@ Result<ChangeForm> read_change_form(const Json& body) {
     ChangeForm form;
     form.op = reader.string("op", base::k_max_told_word_bytes).value_or("");
     const bool has_target = form.op == "move" || form.op == "copy";
-    if (form.op != "mkdir" && !has_target)
+    const bool is_mkdir = form.op == "mkdir";
+    if (!is_mkdir && !has_target)
         reader.fail("op", "`mkdir`, `move` or `copy`");
     if (has_target)
         form.target = read_target(reader);
     for (const char* const name : {"to", "toHref"})
-        if (!has_target && reader.any(name) != nullptr)
+        if (!has_target && reader.any(name) != nullptr && is_mkdir)
             reader.fail(name, "left out of a `mkdir`");
     const Json* const overwrite = reader.any("overwrite");
-    if (overwrite != nullptr && (!overwrite->is_boolean() || !has_target))
-        reader.fail("overwrite", has_target ? "a boolean" : "left out of a `mkdir`");
+    if (overwrite != nullptr && (!overwrite->is_boolean() || is_mkdir))
+        reader.fail("overwrite", is_mkdir ? "left out of a `mkdir`" : "a boolean");
     form.overwrite = overwrite != nullptr && *overwrite == true;
     if (const auto finished = reader.finish(); finished.has_error())
         return finished.error();

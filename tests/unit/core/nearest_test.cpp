@@ -27,6 +27,12 @@ TEST_CASE("the nearest word is the one that was meant, and a stranger has none")
         INFO(word);
         CHECK(nearest(word, known) == meant);
     }
+    const std::vector<std::string> exec{"cwd",   "command", "argv",      "env",
+                                        "stdin", "title",   "timeoutMs", "ttlSeconds"};
+    CHECK(nearest("cmd", exec) == "command");
+    CHECK(nearest("cwdd", exec) == "cwd");
+    CHECK(nearest("ttl", exec) == "ttlSeconds");
+    CHECK(nearest("env", exec) == "env");
     for (const char* word : {"", "x", "userId", "completely", "me"}) {
         INFO(word);
         CHECK(nearest(word, known).empty());

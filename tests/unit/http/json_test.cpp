@@ -120,6 +120,27 @@ TEST_CASE("unknown fields are refused by name, the first error is told") {
     CHECK(ObjectReader(*list).finish().error().code() == Errc::invalid_field);
 }
 
+TEST_CASE("a member that nobody knows is told before the one that is missing") {
+    const auto refused = [](const char* text, bool depends) {
+        const auto value = parse_json(text);
+        ObjectReader reader(*value);
+        if (!reader.string("code", 100))
+            reader.fail("code", "a program");
+        if (depends)
+            reader.know({"source"});
+        CHECK(reader.failed());
+        return reader.finish().error();
+    };
+    const auto unknown = refused(R"({"source":"1"})", false);
+    CHECK(unknown.code() == Errc::unknown_field);
+    CHECK(unknown.pointer() == "/source");
+    CHECK(refused(R"({"source":"1"})", true).pointer() == "/code");
+    CHECK(refused("{}", false).detail() == "`code` must be a program.");
+    CHECK(refused("{}", false).pointer() == "/code");
+    // What is there and wrong comes before both.
+    CHECK(refused(R"({"source":"1","code":1})", false).detail() == "`code` must be a string.");
+}
+
 TEST_CASE("an error about a field carries its JSON pointer, and an unknown name the nearest known one") {
     const auto value = parse_json(R"({"metdata":{},"limits":{"memory_mb":1},"a/b~c":2,"x":3})");
     const auto refused = [&](const char* path, std::vector<const char*> known) {
