@@ -124,7 +124,13 @@ Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
     members.path(context.param("path")).flag("recursive", recursive != nullptr && *recursive == "1");
     members.conditions(context.request);
     const ChangeCall change{"delete", OnDisconnect::finish, removal_answer};
-    co_return co_await async_change_files(api, context, members, change);
+    auto done = co_await async_change_files(api, context, members, change);
+    if (done.has_error() && done.error().code() == Errc::directory_not_empty) {
+        const Error told(Errc::directory_not_empty,
+                         done.error().detail() + "; `?recursive=1` removes it with all that is in it.");
+        co_return told;
+    }
+    co_return done;
 }
 
 struct ChangeForm {

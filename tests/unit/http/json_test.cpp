@@ -60,6 +60,7 @@ TEST_CASE("what is not JSON is refused with its place") {
     for (const auto text : {"{}\0"sv, "{}\0x"sv, "\0{}"sv, "{\"a\":\"\0\"}"sv})
         CHECK(parse_json(text).error().code() == Errc::invalid_json);
     CHECK(parse_json("[1,x]").error().detail().find("byte") != std::string::npos);
+    CHECK(parse_json("").error().detail() == "The body is empty, and JSON is expected.");
 }
 
 TEST_CASE("text that is not UTF-8 and names that come twice are refused") {
