@@ -28,8 +28,8 @@ void guard_route(Api& api, Route& route);
 /// not_found, likewise for an unknown one; storage_failed.
 base::Task<base::Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id);
 
-/// What `id`, which is no sandbox's, is the id of; empty: nothing that the request's key may see. For the
-/// detail of a not_found.
+/// Tells the kind of the thing that has `id`, which is no sandbox's, for the detail of a not_found; empty:
+/// there is none that the request's key may see.
 base::Task<std::string> async_told_kind(Api& api, RequestContext& context, std::string id);
 
 /// Checks the user in a body or a query: an absent user becomes the key's user, another user is refused. A

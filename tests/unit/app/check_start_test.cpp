@@ -1,4 +1,4 @@
-// What a start refuses before it makes anything.
+// The refusals of a start before it makes anything.
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <string>

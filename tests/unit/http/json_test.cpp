@@ -138,7 +138,7 @@ TEST_CASE("a member that nobody knows is told before the one that is missing") {
     CHECK(refused(R"({"source":"1"})", true).pointer() == "/code");
     CHECK(refused("{}", false).detail() == "`code` must be a program.");
     CHECK(refused("{}", false).pointer() == "/code");
-    // What is there and wrong comes before both.
+    // A wrong value comes before both.
     CHECK(refused(R"({"source":"1","code":1})", false).detail() == "`code` must be a string.");
 }
 
