@@ -2,8 +2,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "app/check_command.hpp"
+#include "app/part_settings.hpp"
 #include "tests/support/server_process.hpp"
 
 namespace check_start_test {
@@ -54,6 +56,22 @@ TEST_CASE("A start refuses a flag that it could not keep, before it makes anythi
     has(refusal([](Config& config) { config.default_agent = "shel"; }), "--default-agent names shel");
     has(refusal([](Config& config) { config.hidden_paths = {"/home"}; }), "/home");
     has(refusal([](Config& config) { config.shown_etc = {"/root"}; }), "/root");
+}
+
+TEST_CASE("A default agent that is not installed is told with the command that installs it") {
+    const auto fix = [](const std::string& missing, const std::string& setup) {
+        Config config = good_config();
+        config.default_agent = "claude";
+        std::vector<atl::sandbox::AgentSpec> agents(2);
+        agents[1].name = config.default_agent;
+        agents[1].missing = missing;
+        agents[1].setup = setup;
+        return atl::app::default_agent_fix(config, agents);
+    };
+    CHECK(fix("its folder is not there", "scripts/setup --agents claude") ==
+          "\nFIX: scripts/setup --agents claude");
+    CHECK(fix("its folder is not there", "").empty());
+    CHECK(fix("", "scripts/setup --agents claude").empty());
 }
 
 TEST_CASE("A start refuses a log of requests that it cannot write, and makes none") {
