@@ -152,7 +152,8 @@ Task<Error> async_name_kind(Api& api, RequestContext& context, IdKind wanted, Er
     if (told.empty() && process != context.params.end()) {
         const std::string process_id = process->second;
         const std::optional<IdKind> none;
-        told = co_await async_tell_kind(api, context, process_id, none);
+        auto of_process = co_await async_tell_kind(api, context, process_id, none);
+        told = std::move(of_process);
     }
     if (told.empty())
         co_return error;

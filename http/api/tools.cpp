@@ -163,8 +163,10 @@ Response known_result(const RequestContext& context, const std::string& tool, co
 Task<Result<Response>> async_without_sandbox(Api& api, RequestContext& context, std::string tool,
                                              const ToolForm& form, Error why) {
     std::string kind;
-    if (why.code() == Errc::not_found && form.sandbox_id)
-        kind = co_await async_told_kind(api, context, *form.sandbox_id);
+    if (why.code() == Errc::not_found && form.sandbox_id) {
+        auto told = co_await async_told_kind(api, context, *form.sandbox_id);
+        kind = std::move(told);
+    }
     const Error* const unready = is_unready(why.code()) ? &why : nullptr;
     co_return known_result(context, tool, form, unavailable_json(form, unready, kind));
 }
