@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -56,9 +57,10 @@ bool is_abbreviation(std::string_view word, std::string_view longer) {
     return word.empty();
 }
 
-}  // namespace
+enum class Abbreviations : std::uint8_t { strangers, near };
 
-std::string_view nearest(std::string_view word, std::span<const std::string> known) {
+std::string_view find_nearest(std::string_view word, std::span<const std::string> known,
+                              Abbreviations abbreviations) {
     if (word.size() > k_max_told_word_bytes)
         return {};
     const std::string meant = plain(word);
@@ -69,7 +71,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string> kno
             continue;
         const std::string other = plain(candidate);
         const std::size_t apart = distance(meant, other);
-        const bool is_short = is_abbreviation(meant, other);
+        const bool is_short = abbreviations == Abbreviations::near && is_abbreviation(meant, other);
         // A beginning is nearer than another abbreviation, and that nearer than a word with other letters.
         const std::pair<int, std::size_t> away(is_short ? (other.starts_with(meant) ? 0 : 1) : 2, apart);
         if (away < least && (is_short || is_near(meant, other, apart))) {
@@ -80,9 +82,15 @@ std::string_view nearest(std::string_view word, std::span<const std::string> kno
     return best;
 }
 
+}  // namespace
+
+std::string_view nearest(std::string_view word, std::span<const std::string> known) {
+    return find_nearest(word, known, Abbreviations::strangers);
+}
+
 std::string did_you_mean(std::string_view word, std::span<const std::string> known, std::string_view quote,
                          std::string_view otherwise) {
-    const std::string_view found = nearest(word, known);
+    const std::string_view found = find_nearest(word, known, Abbreviations::near);
     if (found.empty())
         return std::string(otherwise);
     return "; did you mean " + std::string(quote) + std::string(found) + std::string(quote) + "?";
