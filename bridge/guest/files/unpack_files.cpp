@@ -273,6 +273,10 @@ Task<CallEnd> close_folders(Call& call, Unpacking& to, Unpacking::Which which) {
     co_return failed;
 }
 
+CallEnd refuse_archive(const std::string& why) {
+    return {"the archive: " + why, bridge::refusal::invalid_archive};
+}
+
 /// Takes in what is in one piece of input, giving way meanwhile.
 Task<CallEnd> take_entries(Call& call, Unpacking& to, ArchiveReader& reader, std::string_view bytes) {
     using Found = ArchiveReader::Found;
@@ -305,10 +309,6 @@ bool is_place_for_folder(const FileJob& job) {
     const std::string& path = job.request.path;
     const base::UniqueFd there = job.root.open(path, O_PATH | O_DIRECTORY);
     return there || (errno == ENOENT && !base::climbs_out(path));
-}
-
-CallEnd refuse_archive(const std::string& why) {
-    return {"the archive: " + why, bridge::refusal::invalid_archive};
 }
 
 /// `start` is what has come of it.
