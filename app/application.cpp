@@ -581,6 +581,7 @@ void Application::run() {
 
 std::string Application::warning() const {
     const std::string text = limits_warning(parts_->gaps(), this_starter()) + parts_->config.fixes +
+                             default_agent_fix(parts_->config, parts_->agents) +
                              code_mode_fix(parts_->executions->engines().languages());
     return text.empty() ? text : text + "\n\n";
 }

@@ -7,13 +7,13 @@
 
 namespace atl::app {
 
-/// One line that says that it is good. Errors, as at a start: those of configured_agents(), of the form of
-/// addresses, of programs that are named, of paths that are hidden or shown, of --executor-pool, of the
-/// certificate and of ATOLL_API_KEY. Not of the host: whether an address is free, what the kernel offers.
-base::Result<CommandOutput> check_configuration(const Config& config);
+/// Checks what a start needs of the flags, and makes nothing. Blocks while names are looked up. Errors: those
+/// of configured_agents() and of http::check_listen_spec(), of programs that are named, of --executor-pool,
+/// of certificates of upstreams, of the place of --egress-log, of paths that are hidden or shown.
+base::Result<void> check_start(const Config& config);
 
-/// Checks that the addresses of the flags have the form of addresses; nothing is looked up. Errors:
-/// listen_failed.
-base::Result<void> check_addresses(const Config& config);
+/// One line that says that it is good. Errors: those of check_start(), of the certificate and of
+/// ATOLL_API_KEY. Not of the host: whether an address is free, what the kernel offers.
+base::Result<CommandOutput> check_configuration(const Config& config);
 
 }  // namespace atl::app

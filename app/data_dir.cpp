@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 
+#include "core/base/fix.hpp"
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -127,10 +128,11 @@ Result<UniqueFd> take_lock(const std::filesystem::path& dir) {
     }
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
         const std::string holder = read_small(lock.get());
-        return Error(Errc::storage_failed, "the data directory " + dir.string() +
-                                               " is in use by another server" +
-                                               (holder.empty() ? "" : " (pid " + holder + ")") +
-                                               "; stop that one or choose another with --data-dir");
+        return Error(Errc::storage_failed,
+                     "the data directory " + dir.string() + " is in use by another server" +
+                         (holder.empty() ? "" : " (pid " + holder + ")") +
+                         "; stop that one or choose another with --data-dir" +
+                         base::fix_line("atolld --data-dir " + dir.string() + "-2 ..."));
     }
     const std::string pid = std::to_string(::getpid()) + "\n";
     if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), pid.data(), pid.size(), 0) < 0)

@@ -65,8 +65,8 @@ int run(Config config) {
     if (config.backup)
         return tell("backup", atl::app::run_backup_command(config));
     // Before anything is made.
-    if (auto formed = atl::app::check_addresses(config); !formed)
-        return fail(formed.error());
+    if (auto good = config.orphans ? atl::base::Result<void>() : atl::app::check_start(config); !good)
+        return fail(good.error());
     if (auto taken = atl::app::take_subordinate_ids(config); !taken)
         return fail(taken.error());
     if (config.orphans)

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "app/agents_file.hpp"
+#include "core/base/fix.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/nearest.hpp"
@@ -76,6 +77,12 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
                                                   base::those_there_are("agents", names));
     }
     return agents;
+}
+
+std::string default_agent_fix(const Config& config, const std::vector<sandbox::AgentSpec>& agents) {
+    const auto agent = std::ranges::find(agents, config.default_agent, &sandbox::AgentSpec::name);
+    const bool is_there = agent == agents.end() || agent->missing.empty() || agent->setup.empty();
+    return is_there ? "" : base::fix_line(agent->setup);
 }
 
 std::string lang_of_sandboxes(const char* lang) {

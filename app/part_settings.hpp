@@ -24,6 +24,9 @@ namespace atl::app {
 /// unknown_agent if --default-agent or --pool names another agent; the errors of read_agents().
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 
+/// A base::fix_line() where the agent of --default-agent is not installed, and a command installs it.
+std::string default_agent_fix(const Config& config, const std::vector<sandbox::AgentSpec>& agents);
+
 /// LANG of sandboxes, of the server's own: C.UTF-8 where that is not set, is C or POSIX, as service managers
 /// and scripts set it, or names no locale of this host. Programs would count bytes for characters.
 std::string lang_of_sandboxes(const char* lang);

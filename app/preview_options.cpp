@@ -89,7 +89,7 @@ void name_previews(Config& config) {
     if (has_domain && !http::PreviewNames::is_domain(config.preview_domain))
         throw CLI::ValidationError("--preview-domain",
                                    "must be a domain, as localhost or preview.example, without a scheme, a "
-                                   "port or a path, not " +
+                                   "port or a path, and no address, not " +
                                        config.preview_domain);
     // Without a domain the pattern is checked alone.
     auto names =

@@ -45,6 +45,7 @@ Gaps gaps_of(const sandbox::Enforcement& enforcement, const Gaps& known) {
 base::Result<void> check_required(const std::vector<std::string>& required, const Gaps& gaps) {
     std::string missing;
     std::string fix;
+    std::string disk_fix;  // of ext4; docs/operations/limits-and-capacity.md has all of it
     for (const auto& name : required) {
         const auto gap = gaps.find(name);
         if (gap == gaps.end())
@@ -52,11 +53,14 @@ base::Result<void> check_required(const std::vector<std::string>& required, cons
         missing += (missing.empty() ? "" : "; ") + name + " (" + gap->second + ")";
         if (name == "memory" || name == "cpu")
             fix = limits_fix(this_starter());
+        if (name == "disk")
+            disk_fix = isolation::root_fix_line("tune2fs -O project,quota -Q prjquota DEVICE") +
+                       isolation::root_fix_line("mount -o prjquota DEVICE DATA-DIRECTORY");
     }
     if (missing.empty())
         return {};
     return base::Error(base::Errc::host_unsupported,
-                       "this host does not enforce what --require asks for: " + missing + fix);
+                       "this host does not enforce what --require asks for: " + missing + fix + disk_fix);
 }
 
 Starter this_starter() {

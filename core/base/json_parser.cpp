@@ -136,6 +136,8 @@ Result<Json> parse_json(std::string_view text) {
 }
 
 Result<Json> parse_json(std::string_view text, JsonBudget& budget) {
+    if (text.empty())
+        return Error(Errc::invalid_json, "The body is empty, and JSON is expected.");
     if (!is_utf8(text))
         return Error(Errc::invalid_utf8, "The body is not UTF-8.");
     // nlohmann takes a NUL for the end of the text and ignores the rest.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "core/base/limits.hpp"
@@ -45,30 +47,50 @@ bool is_near(std::string_view a, std::string_view b, std::size_t apart) {
     return apart <= longer.size() / 3 || (shorter.size() >= k_least_common && longer.starts_with(shorter));
 }
 
-}  // namespace
+/// True if `word` is `longer` with letters left out, but not its first one: "cmd" of "command".
+bool is_abbreviation(std::string_view word, std::string_view longer) {
+    constexpr std::size_t k_least_letters = 3;
+    if (word.size() < k_least_letters || longer.empty() || word.front() != longer.front())
+        return false;
+    for (const char c : longer)
+        word.remove_prefix(!word.empty() && word.front() == c ? 1 : 0);
+    return word.empty();
+}
 
-std::string_view nearest(std::string_view word, std::span<const std::string> known) {
+enum class Abbreviations : std::uint8_t { strangers, near };
+
+std::string_view find_nearest(std::string_view word, std::span<const std::string> known,
+                              Abbreviations abbreviations) {
     if (word.size() > k_max_told_word_bytes)
         return {};
     const std::string meant = plain(word);
     std::string_view best;
-    std::size_t least = k_max_told_word_bytes + 1;
+    std::pair<int, std::size_t> least(std::numeric_limits<int>::max(), 0);
     for (const std::string& candidate : known) {
         if (candidate.size() > k_max_told_word_bytes)
             continue;
         const std::string other = plain(candidate);
         const std::size_t apart = distance(meant, other);
-        if (apart < least && is_near(meant, other, apart)) {
+        const bool is_short = abbreviations == Abbreviations::near && is_abbreviation(meant, other);
+        // A beginning is nearer than another abbreviation, and that nearer than a word with other letters.
+        const std::pair<int, std::size_t> away(is_short ? (other.starts_with(meant) ? 0 : 1) : 2, apart);
+        if (away < least && (is_short || is_near(meant, other, apart))) {
             best = candidate;
-            least = apart;
+            least = away;
         }
     }
     return best;
 }
 
+}  // namespace
+
+std::string_view nearest(std::string_view word, std::span<const std::string> known) {
+    return find_nearest(word, known, Abbreviations::strangers);
+}
+
 std::string did_you_mean(std::string_view word, std::span<const std::string> known, std::string_view quote,
                          std::string_view otherwise) {
-    const std::string_view found = nearest(word, known);
+    const std::string_view found = find_nearest(word, known, Abbreviations::near);
     if (found.empty())
         return std::string(otherwise);
     return "; did you mean " + std::string(quote) + std::string(found) + std::string(quote) + "?";

@@ -14,7 +14,8 @@ namespace atl::base {
 /// k_max_told_word_bytes have no near one. The view is into `known`.
 std::string_view nearest(std::string_view word, std::span<const std::string> known);
 
-/// "; did you mean QUOTEnearestQUOTE?", or `otherwise` if none is near.
+/// "; did you mean QUOTEnearestQUOTE?", or `otherwise` if none is near. Abbreviations of at least 3 letters
+/// are near here, and before all else: "cmd" is "command", not "cwd".
 std::string did_you_mean(std::string_view word, std::span<const std::string> known, std::string_view quote,
                          std::string_view otherwise);
 

@@ -68,6 +68,8 @@ std::optional<std::string> read_plain(ObjectReader& reader, std::string_view nam
 }
 
 void read_program(ObjectReader& reader, sandbox::RunSpec& spec) {
+    if (const Json* command = reader.any("command"); command != nullptr && command->is_array())
+        reader.fail("command", "a string; the array with a program and its arguments is `argv`");
     spec.command = read_plain(reader, "command", base::k_max_body_bytes);
     read_argv(reader, spec.argv);
     if (!reader.failed() && spec.command.has_value() == !spec.argv.empty())

@@ -135,7 +135,8 @@ execution::CallAnswer read_answer(ObjectReader& reader) {
         ++members;
     }
     if (!reader.failed() && members != 1)
-        reader.fail(Error(Errc::invalid_field, "Give exactly one of `result`, `error` and `decision`."));
+        reader.fail_missing(
+            Error(Errc::invalid_field, "Give exactly one of `result`, `error` and `decision`."));
     return answer;
 }
 
@@ -278,6 +279,7 @@ base::Result<ExecutionFrame> read_execution_frame(const Json& body) {
         frame.call_id = call.value_or("");
         frame.answer = read_answer(reader);
     } else if (type != "cancel") {
+        reader.know({"callId", "result", "error", "decision"});
         reader.fail("type", "\"answer\" or \"cancel\"");
     }
     if (auto result = reader.finish(); result.has_error())

@@ -124,7 +124,13 @@ Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
     members.path(context.param("path")).flag("recursive", recursive != nullptr && *recursive == "1");
     members.conditions(context.request);
     const ChangeCall change{"delete", OnDisconnect::finish, removal_answer};
-    co_return co_await async_change_files(api, context, members, change);
+    auto done = co_await async_change_files(api, context, members, change);
+    if (done.has_error() && done.error().code() == Errc::directory_not_empty) {
+        const Error told(Errc::directory_not_empty,
+                         done.error().detail() + "; `?recursive=1` removes it with all that is in it.");
+        co_return told;
+    }
+    co_return done;
 }
 
 struct ChangeForm {
@@ -154,16 +160,17 @@ Result<ChangeForm> read_change_form(const Json& body) {
     ChangeForm form;
     form.op = reader.string("op", base::k_max_told_word_bytes).value_or("");
     const bool has_target = form.op == "move" || form.op == "copy";
-    if (form.op != "mkdir" && !has_target)
+    const bool is_mkdir = form.op == "mkdir";
+    if (!is_mkdir && !has_target)
         reader.fail("op", "`mkdir`, `move` or `copy`");
     if (has_target)
         form.target = read_target(reader);
     for (const char* const name : {"to", "toHref"})
-        if (!has_target && reader.any(name) != nullptr)
+        if (!has_target && reader.any(name) != nullptr && is_mkdir)
             reader.fail(name, "left out of a `mkdir`");
     const Json* const overwrite = reader.any("overwrite");
-    if (overwrite != nullptr && (!overwrite->is_boolean() || !has_target))
-        reader.fail("overwrite", has_target ? "a boolean" : "left out of a `mkdir`");
+    if (overwrite != nullptr && (!overwrite->is_boolean() || is_mkdir))
+        reader.fail("overwrite", is_mkdir ? "left out of a `mkdir`" : "a boolean");
     form.overwrite = overwrite != nullptr && *overwrite == true;
     if (const auto finished = reader.finish(); finished.has_error())
         return finished.error();

@@ -136,6 +136,10 @@ Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing sh
     else if (const auto asked = asked_range(request))
         ask_for_range(members, *asked);
     auto answer = co_await async_file_call(api, context, members, OnDisconnect::finish);
+    if (answer.has_error() && answer.error().code() == Errc::is_directory) {
+        const Error told(Errc::is_directory, answer.error().detail() + "; `?list=1` lists what is in it.");
+        co_return told;
+    }
     if (answer.has_error())
         co_return answer.error();
     const FileReply& file = answer->reply;

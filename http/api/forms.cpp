@@ -111,13 +111,7 @@ std::string read_content(ObjectReader& reader) {
         return read_text(reader, "content", base::k_max_body_bytes).value_or("");
     if (value != nullptr && value->is_array() && !value->empty())
         return read_parts(reader, *value);
-    constexpr const char* k_content =
-        "a string, or an array of {type: \"text\", text} with at least one part";
-    if (value != nullptr)
-        reader.fail("content", k_content);
-    else
-        reader.fail_missing(
-            Error(Errc::invalid_field, std::string("`content` must be ") + k_content + '.').at("/content"));
+    reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
     return {};
 }
 
@@ -336,6 +330,7 @@ base::Result<ClientFrame> read_client_frame(const Json& body) {
             reader.fail("permissionId", "the id of a permission_request");
         frame.option_id = read_option(reader);
     } else {
+        reader.know({"content", "idempotencyKey", "permissionId", "optionId", "outcome"});
         reader.fail("type", "\"message\", \"interrupt\" or \"permission\"");
     }
     if (auto result = reader.finish(); result.has_error())

@@ -68,6 +68,8 @@ std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader) {
     ObjectReader network(*value, "network.");
     const auto word = network.string("mode", k_max_mode_bytes);
     const auto mode = word ? sandbox::parse_network(*word) : std::nullopt;
+    if (!word)
+        network.know({"allow", "routes", "ask"});
     if (!mode)
         network.fail("mode", "\"none\", \"host\" or \"egress\"");
     settings.mode = mode.value_or(settings.mode);

@@ -1,5 +1,6 @@
 #include "http/api/ownership.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -109,39 +110,55 @@ std::string told_sandbox(const SandboxView& view) {
                                 : "This is a sandbox's id; its conversation is " + conversation + '.';
 }
 
-/// The not_found to give in place of `error` where the id is of a thing of another kind. Who may not see
-/// that thing gets `error`.
-Task<Error> async_name_kind(Api& api, RequestContext& context, IdKind wanted, Error error) {
-    const std::string id = context.param("id");
-    if (error.code() != Errc::not_found || context.principal.is_token() || !base::is_id(id))
-        co_return error;
+/// The kind of the thing that has this id, with what belongs to it; empty where it is a `wanted` one, or none
+/// that the key may see.
+Task<std::string> async_tell_kind(Api& api, RequestContext& context, std::string id,
+                                  std::optional<IdKind> wanted) {
+    if (context.principal.is_token() || !base::is_id(id))
+        co_return std::string();
     if (wanted != IdKind::sandbox) {
         auto look = [&](Reply<SandboxView> reply) { api.conversations.get_sandbox(id, std::move(reply)); };
         const auto view = co_await context.async_reply<SandboxView>(look);
         const auto may_see = co_await async_check_sandbox(api, context, id);
-        if (view.has_value() && may_see.has_value()) {
-            const std::string detail = told_sandbox(*view);
-            co_return Error(Errc::not_found, detail);
-        }
+        if (view.has_value() && may_see.has_value())
+            co_return told_sandbox(*view);
     }
     if (wanted != IdKind::conversation) {
         auto look = [&](Reply<View> reply) { api.conversations.get(id, std::move(reply)); };
         const auto view = co_await context.async_reply<View>(look);
         const auto may_see = co_await async_check_conversation(api, context, id);
         if (view.has_value() && may_see.has_value()) {
-            const std::string detail =
-                "This is a conversation's id; its sandbox is " + view->record.sandbox_id + '.';
-            co_return Error(Errc::not_found, detail);
+            std::string told = "This is a conversation's id; its sandbox is " + view->record.sandbox_id + '.';
+            co_return told;
         }
     }
     const Principal& principal = context.principal;
     const auto run =
         wanted == IdKind::execution || api.executions == nullptr ? nullptr : api.executions->find(id);
-    if (run != nullptr && (principal.unrestricted() || run->user_id() == principal.user_id)) {
-        const std::string detail = "This is the id of an execution.";
-        co_return Error(Errc::not_found, detail);
+    if (run != nullptr && (principal.unrestricted() || run->user_id() == principal.user_id))
+        co_return std::string("This is the id of an execution.");
+    co_return std::string();
+}
+
+/// The not_found to give in place of `error` where the id is of a thing of another kind. Who may not see
+/// that thing gets `error`.
+Task<Error> async_name_kind(Api& api, RequestContext& context, IdKind wanted, Error error) {
+    if (error.code() != Errc::not_found)
+        co_return error;
+    const std::string id = context.param("id");
+    std::string told = co_await async_tell_kind(api, context, id, wanted);
+    const auto process = std::find_if(context.params.begin(), context.params.end(),
+                                      [](const auto& param) { return param.first == "processId"; });
+    if (told.empty() && process != context.params.end()) {
+        const std::string process_id = process->second;
+        const std::optional<IdKind> none;
+        auto of_process = co_await async_tell_kind(api, context, process_id, none);
+        told = std::move(of_process);
     }
-    co_return error;
+    if (told.empty())
+        co_return error;
+    const Error named(Errc::not_found, told);
+    co_return named;
 }
 
 Task<Result<void>> async_check(Api& api, RequestContext& context, IdKind kind) {
@@ -188,6 +205,10 @@ void guard_route(Api& api, Route& route) {
         return async_handle(api, context, kind, handler);
     };
     route.errors.push_back(Errc::not_found);
+}
+
+Task<std::string> async_told_kind(Api& api, RequestContext& context, std::string id) {
+    return async_tell_kind(api, context, std::move(id), IdKind::sandbox);
 }
 
 Result<void> claim_user(const Principal& principal, std::optional<std::string>& user_id) {

@@ -5,8 +5,8 @@
 //     /v1/executions/{id}…      who began the execution must be
 //     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
 // A stream token opens only the routes of its own conversation or sandbox that take tokens of its scope. A
-// conversation of another user answers not_found, exactly like one that does not exist. Where the id is that
-// of another kind of thing which the key may see, the detail of the not_found says so.
+// conversation of another user answers not_found, exactly like one that does not exist. Where the id, or that
+// of a process behind it, is that of another kind of thing which the key may see, the detail says so.
 #pragma once
 
 #include <optional>
@@ -27,6 +27,10 @@ void guard_route(Api& api, Route& route);
 /// Whether the request's key reaches the sandbox `id`, for a route whose path does not name it. Errors:
 /// not_found, likewise for an unknown one; storage_failed.
 base::Task<base::Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id);
+
+/// Tells the kind of the thing that has `id`, which is no sandbox's, for the detail of a not_found; empty:
+/// there is none that the request's key may see.
+base::Task<std::string> async_told_kind(Api& api, RequestContext& context, std::string id);
 
 /// Checks the user in a body or a query: an absent user becomes the key's user, another user is refused. A
 /// key without a user may name any user. Errors: user_not_allowed.

@@ -33,9 +33,11 @@ std::optional<sandbox::TerminalSize> read_size(ObjectReader& reader) {
 }
 
 void read_terminal(ObjectReader& reader, sandbox::ProcessSpec& spec) {
-    const Json* value = reader.object("pty");
+    const Json* value = reader.any("pty");
     if (value == nullptr)
         return;
+    if (!value->is_object())
+        return reader.fail("pty", "an object such as {\"cols\": 80, \"rows\": 24}");
     ObjectReader size(*value, "pty.");
     spec.terminal = read_size(size);
     if (auto result = size.finish(); result.has_error())
@@ -151,6 +153,7 @@ base::Result<ProcessFrame> read_process_frame(const Json& body) {
         frame.kind = ProcessFrame::Kind::resize;
         frame.size = read_size(reader).value_or(sandbox::TerminalSize{});
     } else if (type != "eof") {
+        reader.know({"signal", "cols", "rows"});
         reader.fail("type", "\"resize\", \"signal\" or \"eof\"");
     }
     return finished(reader, std::optional(frame));

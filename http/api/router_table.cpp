@@ -72,6 +72,11 @@ Router make_router(Api& api) {
     const auto page = std::make_shared<std::string>();
     routes.push_back(docs_route(page));
     const auto made = openapi_document(routes, api.system.version);
+    // People type it so; the description has it once.
+    Route with_slash = docs_route(page);
+    with_slash.pattern = "/docs/";
+    with_slash.name = "getDocsWithSlash";
+    routes.push_back(std::move(with_slash));
     *document = made.dump();
     document->shrink_to_fit();
     *page = docs_page(made);

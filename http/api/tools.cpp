@@ -115,7 +115,13 @@ Result<ToolForm> read_form(const Json& body) {
 }
 
 /// The result object of a call that has no sandbox to run in. `why`: it is there, but cannot be had now.
-std::string unavailable_json(const ToolForm& form, const Error* why = nullptr) {
+/// `kind`: the id is that of another thing, in words.
+std::string unavailable_json(const ToolForm& form, const Error* why = nullptr, const std::string& kind = {}) {
+    if (!kind.empty())
+        return failure_json(
+            {base::tool_error::sandbox_unavailable, "`sandboxId` names no sandbox: " + kind,
+             "This operation requires a sandbox environment.", "Send the id of the sandbox as `sandboxId`."},
+            form.context);
     const bool is_missing = !form.sandbox_id;
     const std::string error = why != nullptr ? "The sandbox is not available now: " + why->detail()
                               : is_missing   ? "Missing sandbox context - sandboxId required"
@@ -154,10 +160,15 @@ Response known_result(const RequestContext& context, const std::string& tool, co
 }
 
 /// The same of a call that has no sandbox. `why`: what it ended with before it began.
-Response without_sandbox(const RequestContext& context, const std::string& tool, const ToolForm& form,
-                         const std::optional<Error>& why = std::nullopt) {
-    return known_result(context, tool, form,
-                        unavailable_json(form, why && is_unready(why->code()) ? &*why : nullptr));
+Task<Result<Response>> async_without_sandbox(Api& api, RequestContext& context, std::string tool,
+                                             const ToolForm& form, Error why) {
+    std::string kind;
+    if (why.code() == Errc::not_found && form.sandbox_id) {
+        auto told = co_await async_told_kind(api, context, *form.sandbox_id);
+        kind = std::move(told);
+    }
+    const Error* const unready = is_unready(why.code()) ? &why : nullptr;
+    co_return known_result(context, tool, form, unavailable_json(form, unready, kind));
 }
 
 /// Whether the sandbox is not there for this client: unknown, another's, ended, or not to be started. What is
@@ -310,24 +321,30 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
     const std::string name(tool->name);
     log_call(context, name, *form);
     if (!form->sandbox_id || !base::is_id(*form->sandbox_id))
-        co_return without_sandbox(context, name, *form);
+        co_return known_result(context, name, *form, unavailable_json(*form));
     const auto reachable = co_await async_check_sandbox(api, context, *form->sandbox_id);
-    if (reachable.has_error() && is_unavailable(reachable.error().code()))
-        co_return without_sandbox(context, name, *form);
+    if (reachable.has_error() && is_unavailable(reachable.error().code())) {
+        const Error why = reachable.error();
+        co_return co_await async_without_sandbox(api, context, name, *form, why);
+    }
     if (reachable.has_error())
         co_return reachable.error();
     if (tool->effect == base::ToolSpec::Effect::runs) {
         const auto refused = co_await async_read_command(api, context, (*body)["args"], *form);
-        if (refused.has_error() && is_unavailable(refused.error().code()))
-            co_return without_sandbox(context, name, *form);
+        if (refused.has_error() && is_unavailable(refused.error().code())) {
+            const Error why = refused.error();
+            co_return co_await async_without_sandbox(api, context, name, *form, why);
+        }
         if (refused.has_error())
             co_return refused.error();
         if (*refused)
             co_return known_result(context, name, *form, **refused);
     }
     auto call = co_await async_begin(api, context, name, *form);
-    if (call.has_error() && is_unavailable(call.error().code()))
-        co_return without_sandbox(context, name, *form, call.error());
+    if (call.has_error() && is_unavailable(call.error().code())) {
+        const Error why = call.error();
+        co_return co_await async_without_sandbox(api, context, name, *form, why);
+    }
     if (call.has_error())
         co_return call.error();
     if (!*call)

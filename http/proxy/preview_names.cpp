@@ -79,6 +79,10 @@ bool PreviewNames::is_domain(std::string_view domain) noexcept {
         if (label.empty() || label.size() > k_max_label_bytes || !is_label_text(label) ||
             label.starts_with('-') || label.ends_with('-'))
             return false;
+        // Browsers take it for an IPv4 address, below which there are no names (WHATWG URL, "ends in a
+        // number").
+        if (domain.empty() && label.find_first_not_of("0123456789") == std::string_view::npos)
+            return false;
     }
     return true;
 }

@@ -21,6 +21,8 @@ using conversation::PreviewView;
 using sandbox::Status;
 
 constexpr unsigned k_misdirected = 421;  // host_not_allowed
+// At the address of a preview /docs is the sandbox's.
+constexpr std::string_view k_no_errors_page;
 
 Error stopped(const PreviewView& view) {
     if (view.has_ended || view.conversation_id.empty())
@@ -367,13 +369,14 @@ Response PreviewService::refuse_at(const RequestContext& context, const Error& e
                                                                 : error.code();
     if (is_charged(why)) {
         if (const auto limit = charge(context.client); limit.has_error())
-            return problem(limit.error(), context.request_id);
+            return problem(limit.error(), context.request_id, k_no_errors_page);
     }
     if (why == Errc::too_many_connections)
         limit_log_.log(error, context.client.address);
     if (is_closed(why) && is_navigation(context.request))
         return closed_page(why);
-    Response response = problem(why == error.code() ? for_visitor(error) : Error(why), context.request_id);
+    const Error told = why == error.code() ? for_visitor(error) : Error(why);
+    Response response = problem(told, context.request_id, k_no_errors_page);
     if (may_pass(why) && is_navigation(context.request)) {
         Response page = waiting_page(why, port);
         for (auto& field : response.headers)

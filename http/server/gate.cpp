@@ -118,7 +118,7 @@ base::Result<const Route*> Gate::find_route(RequestContext& context, const Arriv
     if (match.route == nullptr) {
         refusal.allow = std::move(match.allow);
         if (refusal.allow.empty())
-            return Error(Errc::not_found, "There is no such route; /openapi.json lists them all.");
+            return Error(Errc::not_found, "There is no such route; /docs and /openapi.json list them all.");
         return Error(Errc::method_not_allowed, "This route has other methods: " + refusal.allow + '.');
     }
     if (match.malformed)

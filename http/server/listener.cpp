@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/base/fix.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -168,7 +169,8 @@ int free_unix_path(const sockaddr_un& address) {
 std::string remedy_for_path(int error_number, const std::string& path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (error_number == ENOENT)
-        return "The folder " + folder + " does not exist: create it, or choose another path with --listen.";
+        return "The folder " + folder + " does not exist: create it, or choose another path with --listen." +
+               base::fix_line("mkdir -p " + folder);
     if (error_number == ENOTDIR)
         return folder + " is no folder: choose another path with --listen.";
     return std::string(remedy_for(error_number));
@@ -216,10 +218,16 @@ base::Result<void> check_listen_spec(const std::string& spec) {
     if (!spec.starts_with(k_unix)) {
         if (!split_host_port(spec))
             return Error(Errc::listen_failed, "`" + spec + "` is not HOST:PORT, [V6]:PORT or unix:PATH.");
-    } else if (spec.size() == k_unix.size() || spec.size() - k_unix.size() >= k_path_bytes) {
-        return Error(Errc::listen_failed, "The path of " + spec + " must have 1 to 107 bytes (unix(7)).");
+        const auto found = look_up(spec);
+        return found.has_error() ? base::Result<void>(found.error()) : base::Result<void>();
     }
-    return {};
+    if (spec.size() == k_unix.size() || spec.size() - k_unix.size() >= k_path_bytes)
+        return Error(Errc::listen_failed, "The path of " + spec + " must have 1 to 107 bytes (unix(7)).");
+    const std::string path = spec.substr(k_unix.size());
+    const auto folder = std::filesystem::path(path).parent_path();
+    const bool is_there = folder.empty() || ::access((folder / ".").c_str(), F_OK) == 0;
+    const int cause = errno;
+    return is_there ? base::Result<void>() : failure(spec, "bind", cause, remedy_for_path(cause, path));
 }
 
 Listener::Listener(base::Executor executor, UniqueFd fd, int family, ListenerScope reach)

@@ -28,7 +28,8 @@ struct Accepted {
     PeerAddress peer;
 };
 
-/// Whether this is the form of such a spec; nothing is looked up. Errors: listen_failed.
+/// Checks the form of such a spec, that the name has an address and that the folder of a socket is there.
+/// Blocks while the name is looked up. Errors: listen_failed, with what to do.
 base::Result<void> check_listen_spec(const std::string& spec);
 
 class Listener {

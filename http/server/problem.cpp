@@ -85,18 +85,19 @@ std::string_view error_pointer(const base::Error& error) noexcept {
     return error.pointer().empty() ? default_pointer(error.code()) : error.pointer();
 }
 
-std::string problem_type(Errc code) {
-    return std::string(k_errors_page) + '#' + std::string(base::code_name(code));
+std::string problem_type(Errc code, std::string_view errors_page) {
+    return errors_page.empty() ? "about:blank"
+                               : std::string(errors_page) + '#' + std::string(base::code_name(code));
 }
 
-Response problem(const base::Error& error, std::string_view request_id) {
+Response problem(const base::Error& error, std::string_view request_id, std::string_view errors_page) {
     Response response;
     response.status = status_of(error.code());
     response.content_type = k_problem_type;
     response.problem_code = base::code_name(error.code());
     base::JsonWriter json(response.body);
     json.begin_object();
-    json.key("type").string(problem_type(error.code()));
+    json.key("type").string(problem_type(error.code(), errors_page));
     json.key("title").string(reason_phrase(response.status));
     json.key("status").number(response.status);
     json.key("detail").string(error_detail(error));

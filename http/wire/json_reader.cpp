@@ -91,9 +91,13 @@ const Json* ObjectReader::any(std::string_view name) {
 }
 
 void ObjectReader::fail(std::string_view name, std::string_view what_it_must_be) {
-    fail(Error(Errc::invalid_field,
-               '`' + path_ + std::string(name) + "` must be " + std::string(what_it_must_be) + '.')
-             .at(pointer_to(name)));
+    Error error = Error(Errc::invalid_field,
+                        '`' + path_ + std::string(name) + "` must be " + std::string(what_it_must_be) + '.')
+                      .at(pointer_to(name));
+    if (object_ != nullptr && object_->contains(std::string(name)))
+        fail(std::move(error));
+    else
+        fail_missing(std::move(error));
 }
 
 void ObjectReader::fail(Error error) {
@@ -104,6 +108,10 @@ void ObjectReader::fail(Error error) {
 void ObjectReader::fail_missing(Error error) {
     if (!missing_)
         missing_.emplace(std::move(error));
+}
+
+void ObjectReader::know(std::initializer_list<std::string_view> names) {
+    known_.insert(known_.end(), names.begin(), names.end());
 }
 
 base::Result<void> ObjectReader::finish() {

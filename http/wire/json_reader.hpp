@@ -2,6 +2,7 @@
 // the fields of a route (forms.hpp).
 #pragma once
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -42,13 +43,17 @@ class ObjectReader {
     /// Any member, unchecked; a null pointer if absent.
     const Json* any(std::string_view name);
 
-    /// Adds an error about `name` unless there is one already.
+    /// Members that are no unknown ones, although nothing reads them: what they mean depends on a member that
+    /// is missing.
+    void know(std::initializer_list<std::string_view> names);
+
+    /// Adds an error about `name` unless there is one already; as fail_missing() where the object lacks it.
     void fail(std::string_view name, std::string_view what_it_must_be);
     void fail(base::Error error);
     /// The error where the object lacks a member; a member that nobody knows is told before it, since that
     /// may be the one that was meant.
     void fail_missing(base::Error error);
-    bool failed() const noexcept { return error_.has_value(); }
+    bool failed() const noexcept { return error_.has_value() || missing_.has_value(); }
     /// The first error; else unknown_field for the first member that was not asked for; else what is missing.
     base::Result<void> finish();
 

@@ -209,6 +209,7 @@ TEST_CASE("Names are changed, and what is refused says why") {
     CHECK(lab.post("a", {{"op", "copy"}, {"to", "tree"}}).status == 201);
     CHECK(lab.listed("tree") == "tree/b tree/f");
     CHECK(code_of(lab.remove("tree")) == "directory_not_empty");
+    CHECK(lab.remove("tree").body.find("`?recursive=1`") != std::string::npos);
     CHECK(lab.remove("tree?recursive=1").status == 204);
     CHECK(lab.remove("h").status == 204);
     CHECK(code_of(lab.remove("h")) == "file_not_found");
@@ -223,6 +224,7 @@ TEST_CASE("Names are changed, and what is refused says why") {
     CHECK(lab.remove("a/b/").status == 204);
     CHECK(lab.get("a").status == 409);
     CHECK(code_of(lab.get("a")) == "is_directory");
+    CHECK(lab.get("a").body.find("`?list=1`") != std::string::npos);
     CHECK(code_of(lab.get("a/f?list=1")) == "not_a_directory");
     CHECK(code_of(lab.remove("?recursive=1")) == "invalid_path");
     for (const char* const path : {"../../etc/passwd", "/etc/passwd", "%2Fetc%2Fpasswd", "a/../../x"}) {

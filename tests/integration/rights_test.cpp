@@ -334,7 +334,24 @@ TEST_CASE("An id of another kind is told as such to who may see the thing, and t
               "This is a conversation's id; its sandbox is " + sandbox + ".");
         CHECK(told(key, "/v1/executions/" + id) ==
               "This is a conversation's id; its sandbox is " + sandbox + ".");
+        CHECK(told(key, "/v1/sandboxes/" + sandbox + "/processes/" + id) ==
+              "This is a conversation's id; its sandbox is " + sandbox + ".");
     }
+    const auto tool_error = [&](const std::string& key) {
+        const Json call{{"sandboxId", id}, {"args", {{"file_path", "a"}}}};
+        const auto answer =
+            client_with(house.server, key).request("POST", "/v1/tools/read_file", call.dump());
+        CHECK(answer.status == 200);
+        return Json::parse(answer.body)["technicalDetails"]["error"].get<std::string>();
+    };
+    CHECK(tool_error(house.owner) ==
+          "`sandboxId` names no sandbox: This is a conversation's id; its sandbox is " + sandbox + ".");
+    CHECK(tool_error(house.other) == "Sandbox context missing - sandboxId is required");
+    const auto others = client_with(house.server, house.other).request("POST", "/v1/sandboxes", "{}");
+    REQUIRE(others.status == 201);
+    const std::string process =
+        "/v1/sandboxes/" + Json::parse(others.body)["id"].get<std::string>() + "/processes/";
+    CHECK(told(house.other, process + id).starts_with("There is no such process in the sandbox"));
     const std::string unknown(20, 'a');
     for (const std::string route : {"/v1/conversations/", "/v1/sandboxes/", "/v1/executions/"}) {
         const std::string usual = told(house.other, route + unknown);

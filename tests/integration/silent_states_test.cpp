@@ -160,6 +160,9 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
              {"--listen", "foo"},
              {"--listen", "unix:"},
+             {"--listen", "unix:/nosuch/socket"},
+             {"--pool", "shel=2"},
+             {"--egress-log", "/nosuch/log"},
              {"--preview-domain", "localhost", "--preview-listen", "127.0.0.1:70000"},
              {"--hide", "/usr/there-is-no-such-path"},
              {"--show-etc", "/etc/shadow"},
@@ -169,6 +172,10 @@ TEST_CASE("--check-config tells whether a server would start with this configura
         INFO(bad[0] << ": " << refused.output);
         CHECK(refused.status == 1);
         CHECK(refused.output.find(bad.back().substr(0, bad.back().find('='))) != std::string::npos);
+        std::vector<std::string> start{"--data-dir", data, "--listen", "127.0.0.1:0"};
+        start.insert(start.end(), bad.begin(), bad.end());
+        CHECK(run_server(start).status == 1);
+        CHECK_FALSE(std::filesystem::exists(data));
     }
     for (const auto& [flag, value, told] :
          {std::array{"--max-memory-mb", "32", "no program of code mode can run: --max-memory-mb is 32"},

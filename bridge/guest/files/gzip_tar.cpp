@@ -25,6 +25,10 @@ bool GzipTarWriter::finish(std::string& out) {
     return false;
 }
 
+std::string GzipTarReader::why_incomplete() const {
+    return has_ended_ ? "in gzip: " + TarReader::why_incomplete() : "it ends in the middle, or is empty";
+}
+
 ArchiveReader::Found GzipTarReader::next(std::string_view& from) {
     const Found found = TarReader::next(tar_);
     if (found != Found::need_more && found != Found::end)

@@ -22,6 +22,7 @@ class GzipTarReader final : public TarReader {
   public:
     Found next(std::string_view& from) override;
     bool is_complete() const noexcept override { return has_ended_ && TarReader::is_complete(); }
+    std::string why_incomplete() const override;
 
   private:
     Inflater inflater_{DeflateForm::gzip};

@@ -92,7 +92,7 @@ char type_of(EntryType type) {
     }
 }
 
-/// The reason to refuse an archive whose first block is no header of a tar.
+/// The reason to refuse an archive whose first block, perhaps cut short, is no header of a tar.
 std::string what_else(std::string_view block) {
     static constexpr std::pair<std::string_view, std::string_view> k_formats[] = {
         {"PK\x03\x04", "zip"},
@@ -109,7 +109,13 @@ std::string what_else(std::string_view block) {
         if (block.starts_with(start))
             return "this is " + std::string(name) + ", not tar (tar, tar.gz and zip can be unpacked)";
     }
-    return "this is no tar archive";
+    const auto has = [block](std::string_view text) { return block.find(text) != std::string_view::npos; };
+    if (block.starts_with("--") && has("\nContent-Disposition: "))
+        return "this is a form (multipart), not tar: send the bytes of the archive alone as the body";
+    if (has("PK\x03\x04"))
+        return "this is zip behind something else, not tar: `format=zip` unpacks it";
+    return block.size() < k_tar_block_bytes ? "this is no tar archive, or it ends in the middle"
+                                            : "this is no tar archive";
 }
 
 /// The text up to its NUL.
@@ -191,6 +197,11 @@ bool TarReader::fill(std::string_view& from, std::uint64_t bytes) {
 
 bool TarReader::is_complete() const noexcept {
     return state_ == State::done || (state_ == State::header && block_.empty() && has_entry_);
+}
+
+std::string TarReader::why_incomplete() const {
+    const bool is_first = state_ == State::header && !has_entry_ && zero_blocks_ == 0;
+    return is_first && !block_.empty() ? what_else(block_) : "it ends in the middle, or is empty";
 }
 
 TarReader::Found TarReader::next(std::string_view& from) {

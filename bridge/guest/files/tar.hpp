@@ -40,6 +40,8 @@ class TarReader : public ArchiveReader {
   public:
     Found next(std::string_view& from) override;
     bool is_complete() const noexcept override;
+    /// The reason to refuse what is not complete where the input has ended.
+    virtual std::string why_incomplete() const;
 
   private:
     enum class State : std::uint8_t { header, extension, content, padding, done };

@@ -273,6 +273,10 @@ Task<CallEnd> close_folders(Call& call, Unpacking& to, Unpacking::Which which) {
     co_return failed;
 }
 
+CallEnd refuse_archive(const std::string& why) {
+    return {"the archive: " + why, bridge::refusal::invalid_archive};
+}
+
 /// Takes in what is in one piece of input, giving way meanwhile.
 Task<CallEnd> take_entries(Call& call, Unpacking& to, ArchiveReader& reader, std::string_view bytes) {
     using Found = ArchiveReader::Found;
@@ -283,7 +287,7 @@ Task<CallEnd> take_entries(Call& call, Unpacking& to, ArchiveReader& reader, std
         if (found == Found::need_more || found == Found::end)
             co_return CallEnd{};
         if (found == Found::refused)
-            co_return CallEnd{"the archive: " + reader.refusal(), bridge::refusal::invalid_archive};
+            co_return refuse_archive(reader.refusal());
         CallEnd end = found == Found::entry ? to.begin(reader.entry()) : to.write(reader.bytes());
         if (!end.is_good())
             co_return end;
@@ -307,10 +311,6 @@ bool is_place_for_folder(const FileJob& job) {
     return there || (errno == ENOENT && !base::climbs_out(path));
 }
 
-CallEnd refuse_broken_off() {
-    return {"the archive ends in the middle, or is empty", bridge::refusal::invalid_archive};
-}
-
 /// `start` is what has come of it.
 Task<CallEnd> unpack_tar(Call& call, Unpacking& to, TarReader& reader, std::string_view start) {
     for (Call::Input piece{start}; !piece.is_end; piece = co_await call.input()) {
@@ -319,7 +319,7 @@ Task<CallEnd> unpack_tar(Call& call, Unpacking& to, TarReader& reader, std::stri
             co_return end;
     }
     if (!reader.is_complete())
-        co_return refuse_broken_off();
+        co_return refuse_archive(reader.why_incomplete());
     co_return to.finish();
 }
 
@@ -342,9 +342,11 @@ Task<CallEnd> unpack_zip(Call& call, Unpacking& to, int folder, std::string_view
 std::string_view format_of(std::string_view start) {
     constexpr std::string_view k_zip_start = "PK";
     // An entry, or the end where there is none.
-    const std::string_view record = start.substr(2, 2);
-    if (start.starts_with(k_zip_start) && (record == "\x03\x04" || record == "\x05\x06"))
-        return "zip";
+    if (start.starts_with(k_zip_start)) {
+        const std::string_view record = start.substr(k_zip_start.size(), 2);
+        if (record == "\x03\x04" || record == "\x05\x06")
+            return "zip";
+    }
     return start.starts_with("\x1f\x8b") ? "tar.gz" : "tar";
 }
 
@@ -354,7 +356,7 @@ Task<CallEnd> unpack_entries(Call& call, Unpacking& to, const FileJob& job) {
     while (start.size() < k_format_bytes) {
         const Call::Input piece = co_await call.input();
         if (piece.is_end)
-            co_return refuse_broken_off();
+            co_return refuse_archive("it is empty, or ends in the middle");
         start.append(piece.bytes);
     }
     const std::string format(job.request.format.empty() ? format_of(start) : job.request.format);

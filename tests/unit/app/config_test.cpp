@@ -306,6 +306,8 @@ TEST_CASE("A data directory keeps its identity and its key, and takes one server
         const auto second = DataDir::open(path);
         REQUIRE_FALSE(second);
         CHECK(second.error().detail().find("in use by another server") != std::string::npos);
+        CHECK(second.error().detail().find("\nFIX: atolld --data-dir " + path.string() + "-2") !=
+              std::string::npos);
     }
     auto again = DataDir::open(path);
     REQUIRE(again);

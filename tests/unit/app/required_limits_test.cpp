@@ -28,7 +28,8 @@ TEST_CASE("required limits: a disk that is only measured is not limited") {
     CHECK(gaps.at("disk") == "no quotas");
     const auto refused = app::check_required({"disk"}, gaps);
     REQUIRE_FALSE(refused.has_value());
-    CHECK(refused.error().detail().ends_with("disk (no quotas)"));
+    CHECK(refused.error().detail().find("disk (no quotas)\nFIX: ") != std::string::npos);
+    CHECK(refused.error().detail().ends_with("mount -o prjquota DEVICE DATA-DIRECTORY"));
 }
 
 TEST_CASE("required limits: what is not enforced is refused with its reason, all at once") {

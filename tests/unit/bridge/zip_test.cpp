@@ -371,6 +371,35 @@ TEST_CASE("a name or a link of a zip leads nowhere else") {
     CHECK(unpack(lab, device).code() == "invalid_archive");
 }
 
+TEST_CASE("what is another format is named, however short it is") {
+    const FileLab lab;
+    const auto told = [&](const std::string& archive) {
+        return unpack(lab, archive).reply.value("error", "");
+    };
+    const auto names = [&](const std::string& archive, const std::string& word) {
+        const std::string error = told(archive);
+        INFO(error);
+        CHECK(error.find(word) != std::string::npos);
+    };
+    names("BZh91AY&SY", "this is bzip2, not tar");
+    names(std::string("\xfd"
+                      "7zXZ\0",
+                      6),
+          "this is xz, not tar");
+    names("\x28\xb5\x2f\xfd....", "this is zstd, not tar");
+    names("7z\xbc\xaf\x27\x1c..", "this is 7z, not tar");
+    names("--x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nPK", "this is a form (multipart)");
+    names("#!/bin/sh\n" + zip_of(entry_of("a", 1), "x"), "this is zip behind something else");
+    guest::Deflater deflater(guest::DeflateForm::gzip);
+    std::string lone;
+    deflater.add(lone, "a file that is no archive");
+    deflater.finish(lone);
+    names(lone, "in gzip: this is no tar archive");
+    names(lone.substr(0, lone.size() - 1), "it ends in the middle");
+    names("some text", "this is no tar archive, or it ends in the middle");
+    names("", "it is empty");
+}
+
 TEST_CASE(
     "gzip is read in one stream or several, and refused where it is damaged, cut or followed by something") {
     const std::string good = gzip_of("f", "bytes");

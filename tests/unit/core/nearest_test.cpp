@@ -27,6 +27,15 @@ TEST_CASE("the nearest word is the one that was meant, and a stranger has none")
         INFO(word);
         CHECK(nearest(word, known) == meant);
     }
+    const std::vector<std::string> exec{"cwd",   "command", "argv",      "env",
+                                        "stdin", "title",   "timeoutMs", "ttlSeconds"};
+    CHECK(did_you_mean("cmd", exec, "", "") == "; did you mean command?");
+    CHECK(did_you_mean("cwdd", exec, "", "") == "; did you mean cwd?");
+    CHECK(did_you_mean("ttl", exec, "", "") == "; did you mean ttlSeconds?");
+    // A variable that is near refuses a start; this one is near to nothing.
+    const std::vector<std::string> rests{"DISK_RESERVE", "DATA_DIR"};
+    CHECK(nearest("DIR", rests).empty());
+    CHECK(did_you_mean("DIR", rests, "", "") == "; did you mean DATA_DIR?");
     for (const char* word : {"", "x", "userId", "completely", "me"}) {
         INFO(word);
         CHECK(nearest(word, known).empty());

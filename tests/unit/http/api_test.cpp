@@ -40,6 +40,7 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
     CHECK(anyone.request("GET", "/readyz").status == 200);
     CHECK(anyone.request("GET", "/v1/system").status == 401);
     CHECK(anyone.request("GET", "/openapi.json").status == 200);
+    CHECK(anyone.request("GET", "/docs/").status == 200);
     const auto system = server.call_json("GET", "/v1/system");
     CHECK(system["version"] == "1.2.3");
     CHECK(system["bubblewrap"] == "0.8.0");

@@ -83,6 +83,7 @@ TEST_CASE("Memory and processor time of a run keep the ceilings of the key") {
 
 TEST_CASE("A program that is wrong is refused with the place of it") {
     CHECK(fault("{}") == "/code");
+    CHECK(fault(R"({"source":"1"})") == "/source");
     CHECK(fault(R"({"code":""})") == "none");
     CHECK(fault(R"({"code":"1","memoryMb":513})") == "/memoryMb");
     CHECK(fault(R"({"code":"1","maxCalls":0})") == "/maxCalls");
@@ -113,6 +114,7 @@ TEST_CASE(
 
 TEST_CASE("An answer is one of a result, an error and a decision") {
     const auto read = [](const std::string& text) { return http::read_call_answer(parsed(text)); };
+    CHECK(read(R"({"output":1})").error().pointer() == "/output");
     CHECK(read(R"({"result":null})")->result_json == "null");
     CHECK(read(R"({"error":{"message":"no"}})")->error == "no");
     CHECK(read(R"({"decision":"deny"})")->decision == execution::CallAnswer::Decision::deny);

@@ -401,6 +401,11 @@ TEST_CASE("a message is a string or text parts") {
     CHECK(refusal(read_message_form, R"({"content":[{"type":"text","text":"a","x":1}]})") ==
           Errc::unknown_field);
     CHECK(refusal(read_message_form, R"({"content":"a","role":"user"})") == Errc::unknown_field);
+    const auto frame = [](const char* text) {
+        return read_client_frame(*parse_json(text)).error().pointer();
+    };
+    CHECK(frame(R"({"message":"x"})") == "/message");
+    CHECK(frame(R"({"content":"x"})") == "/type");
 }
 
 TEST_CASE("a limit above its ceiling is refused by name, and one that is not named is no higher") {

@@ -60,6 +60,7 @@ TEST_CASE("what is not JSON is refused with its place") {
     for (const auto text : {"{}\0"sv, "{}\0x"sv, "\0{}"sv, "{\"a\":\"\0\"}"sv})
         CHECK(parse_json(text).error().code() == Errc::invalid_json);
     CHECK(parse_json("[1,x]").error().detail().find("byte") != std::string::npos);
+    CHECK(parse_json("").error().detail() == "The body is empty, and JSON is expected.");
 }
 
 TEST_CASE("text that is not UTF-8 and names that come twice are refused") {
@@ -118,6 +119,27 @@ TEST_CASE("unknown fields are refused by name, the first error is told") {
 
     const auto list = parse_json("[]");
     CHECK(ObjectReader(*list).finish().error().code() == Errc::invalid_field);
+}
+
+TEST_CASE("a member that nobody knows is told before the one that is missing") {
+    const auto refused = [](const char* text, bool depends) {
+        const auto value = parse_json(text);
+        ObjectReader reader(*value);
+        if (!reader.string("code", 100))
+            reader.fail("code", "a program");
+        if (depends)
+            reader.know({"source"});
+        CHECK(reader.failed());
+        return reader.finish().error();
+    };
+    const auto unknown = refused(R"({"source":"1"})", false);
+    CHECK(unknown.code() == Errc::unknown_field);
+    CHECK(unknown.pointer() == "/source");
+    CHECK(refused(R"({"source":"1"})", true).pointer() == "/code");
+    CHECK(refused("{}", false).detail() == "`code` must be a program.");
+    CHECK(refused("{}", false).pointer() == "/code");
+    // A wrong value comes before both.
+    CHECK(refused(R"({"source":"1","code":1})", false).detail() == "`code` must be a string.");
 }
 
 TEST_CASE("an error about a field carries its JSON pointer, and an unknown name the nearest known one") {

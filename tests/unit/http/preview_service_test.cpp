@@ -121,6 +121,7 @@ TEST_CASE("Where a preview cannot be shown a browser gets a page that says why, 
     CHECK(has(answer, is_page ? "text/html; charset=utf-8\r\n" : "application/problem+json"));
     CHECK(has(answer, "<h1>" + headline + "</h1>") == is_page);
     CHECK(has(answer, "\"code\":\"" + code + "\"") != is_page);
+    CHECK(has(answer, R"({"type":"about:blank",)") != is_page);
     // Something has got the request: a page that waits is loaded again.
     CHECK_FALSE(has(answer, "X-Atoll-Preview: "));
     CHECK(has(answer, "<script>") == (is_page && may_pass));

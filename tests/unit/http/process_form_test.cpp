@@ -97,6 +97,22 @@ TEST_CASE("a client's frame is one of three") {
     CHECK(http::read_process_frame(parsed(R"({"type":"eof","x":1})")).error().code() == Errc::unknown_field);
 }
 
+TEST_CASE("a word of another API is told by its name") {
+    const auto told = [](const auto& read, const std::string& text) {
+        return read(parsed(text)).error().pointer();
+    };
+    CHECK(told(http::read_signal_form, R"({"name":"TERM"})") == "/name");
+    CHECK(told(http::read_resize_form, R"({"columns":80})") == "/columns");
+    CHECK(told(http::read_process_frame, R"({"event":"eof"})") == "/event");
+    CHECK(told(http::read_process_frame, R"({"cols":80,"rows":24})") == "/type");
+    const auto detail = [](const std::string& text) {
+        return http::read_process_form(parsed(text)).error().detail();
+    };
+    CHECK(detail(R"({"cmd":"ls"})").find("did you mean `command`?") != std::string::npos);
+    CHECK(detail(R"({"command":["ls"]})").find("`argv`") != std::string::npos);
+    CHECK(detail(R"({"command":"ls","pty":true})").find(R"({"cols": 80, "rows": 24})") != std::string::npos);
+}
+
 TEST_CASE("a process is shown with what it is, and with its end once it has one") {
     sandbox::ProcessInfo process;
     process.id = "a";

@@ -525,6 +525,7 @@ TEST_CASE("an address that cannot be listened on is told with its remedy") {
     const auto folder = refusal("unix:/no/such folder/http.sock");
     CHECK(folder.find("ENOENT") != std::string::npos);
     CHECK(folder.find("The folder /no/such folder does not exist: create it") != std::string::npos);
+    CHECK(folder.ends_with("\nFIX: mkdir -p /no/such folder"));
     CHECK(refusal("unix:no-such-folder/s").find("The folder no-such-folder does not exist") !=
           std::string::npos);
     CHECK(refusal("unix:/etc/passwd/s").find("/etc/passwd is no folder") != std::string::npos);
