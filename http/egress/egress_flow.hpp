@@ -75,7 +75,7 @@ class EgressFlow final : public Relay {
     std::shared_ptr<Upstream> upstream_;
     Ports ports_;
     std::shared_ptr<EgressReport> asked_;  // of the request that is under way, or of the tunnel; may be null
-    std::unique_ptr<HelloGate> gate_;  // null: the tunnel takes any bytes, or is not there
+    std::unique_ptr<HelloGate> gate_;      // null: the tunnel takes any bytes, or is not there
 };
 
 }  // namespace atl::http
