@@ -1,5 +1,5 @@
-// The time that a conversation adds to a coding agent: from the prompt to the first piece of text, with an agent that
-// runs already. Floor: the same agent in bwrap, spoken to over its pipes by this program.
+// The time that a conversation adds to a coding agent: from the prompt to the first piece of text, with an
+// agent that runs already. Floor: the same agent in bwrap, spoken to over its pipes by this program.
 #include <poll.h>
 #include <unistd.h>
 
