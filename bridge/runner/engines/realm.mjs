@@ -231,7 +231,7 @@ function makeRealm(post, makeProxy) {
     }
     function fail(kind, error) {
         let message = describe(error);
-        if (message === 'ReferenceError: require is not defined') message += ': there are no modules here';
+        if (exec(/^ReferenceError: (?:require|module|exports) is not defined$/, message) !== null) message += ': there are no modules here';
         end({ type: 'result', error: bare({ kind, message, line: lineOf(error) }) });
     }
     function finish(value) {
