@@ -20,7 +20,8 @@ namespace atl::execution {
 
 class ArgumentSchema {
   public:
-    /// A pattern that RE2 cannot run and a $ref that cannot be followed are warnings.
+    /// A keyword that cannot be checked is a warning: a pattern that RE2 cannot run, a $ref that cannot be
+    /// followed, a value that the keyword does not take. Size and depth alone refuse a schema.
     /// Errors: invalid_field, with the place in the schema (JSON pointer) in the sentence, at most 512 bytes.
     static base::Result<ArgumentSchema> compile(std::string_view schema_json);
 
