@@ -282,7 +282,7 @@ function makeRealm(post, makeProxy) {
     }
     const { console, describe } = makeConsole({
         uncurry, answers, put, bigText, mapGet, mapSet, mapDelete, mapHas, mapEach, setEach, setHas, setAdd, setDelete, time, iso, has,
-        isView, viewLength, join, exec, slice, indexOf,
+        isView, viewLength, abLength, join, exec, slice, indexOf,
     }, log, () => ended || isLogFull);
     const timer = (repeats) => (callback, delay, ...rest) => {
         if (typeof callback !== 'function') throw new TE('a timer needs a function');
@@ -378,7 +378,7 @@ function makeRealm(post, makeProxy) {
         const seen = new S();
         const visit = (value) => {
             if ((typeof value !== 'object' && typeof value !== 'function') || value === null || setHas(seen, value)) return;
-            if (value === G || value === unknown) return;
+            if (value === G || value === unknown || value === console) return;
             setAdd(seen, value);
             visit(getPrototypeOf(value));
             for (const key of ownKeys(value)) {
