@@ -326,7 +326,7 @@ class Inliner {
         plain_numbers(out[key]);
     }
 
-    /// One member of an object of schemas; nothing: it is left out.
+    /// A member of an object of schemas; nothing: it is left out.
     std::optional<Json> named(const std::string& key, const std::string& name, const Json& each,
                               const std::string& place) {
         copied(k_value_bytes + name.size(), place);

@@ -146,7 +146,7 @@ function functionOf(statement) {
     return /^(?:Arrow)?Function(?:Expression|Declaration)$/.test(made.type) && !made.generator && id?.name ? { name: id.name, params: made.params } : undefined;
 }
 
-/** Whether a call may leave the parameter out. The `?` of TypeScript is in `typed` alone. */
+/** True where a call may leave the parameter out. The `?` of TypeScript is in `typed` alone. */
 function isOptional({ type, name }, typed) {
     if (type !== 'Identifier') return type === 'AssignmentPattern' || type === 'RestElement';
     return typed !== undefined && new RegExp(`(?<![\\w$])${name.replaceAll('$', '\\$')}\\s*\\?\\s*[:,)]`).test(typed);

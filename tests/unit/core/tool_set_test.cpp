@@ -167,6 +167,9 @@ TEST_CASE("Declarations say what a schema says") {
     CHECK(argument(R"({"const":{"k":[1]}})") == R"({"k":[1]})");
     CHECK(argument("false") == "never");
     CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}]})") == "[string]");
+    CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"number"}})") ==
+          "[string, ...Array<number>]");
+    CHECK(argument(R"({"type":"string","nullable":true})") == "(string | null)");
     CHECK(argument(R"({"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"number"}})") ==
           "[string, ...Array<number>]");
 }
