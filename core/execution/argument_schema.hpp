@@ -1,6 +1,7 @@
 // The JSON Schema (draft 7) of a tool's arguments, compiled once a run. `pattern` and `patternProperties` run
 // in RE2, in time linear in the text. A local `$ref` is inlined at compilation, or followed during a check if
-// it leads back to where it is; no other is taken. `format` and keywords that draft 7 lacks are not checked.
+// it leads back to where it is; no other is taken. `format` is not checked. Later drafts' `prefixItems`,
+// `dependentRequired` and `dependentSchemas`, and OpenAPI's `nullable`, are; their others are warnings.
 // Hostile input, both the schema and the arguments: memory and time of each are bounded. Not here: who may
 // call the tool (tool_set.hpp).
 #pragma once
