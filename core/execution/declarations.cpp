@@ -181,9 +181,11 @@ class TypeWriter {
     }
 
     std::string array_of(const Json& schema) {
-        auto items = schema.find("prefixItems");
-        if (items == schema.end() || !items->is_array())
-            items = schema.find("items");
+        // Draft 2020-12 says `prefixItems` and `items` for what draft 7 says with `items` and
+        // `additionalItems`.
+        const auto prefix = schema.find("prefixItems");
+        const bool has_prefix = prefix != schema.end() && prefix->is_array();
+        const auto items = has_prefix ? prefix : schema.find("items");
         if (items == schema.end())
             return "unknown[]";
         if (!items->is_array())
@@ -191,7 +193,10 @@ class TypeWriter {
         std::string out;
         for (const Json& each : *items)
             out += (out.empty() ? "" : ", ") + type_of(each);
-        if (const auto more = schema.find("additionalItems"); more != schema.end() && more->is_object())
+        auto more = schema.find("additionalItems");
+        if (const auto rest = schema.find("items"); has_prefix && rest != schema.end())
+            more = rest;
+        if (more != schema.end() && more->is_object())
             out += (out.empty() ? "...Array<" : ", ...Array<") + type_of(*more) + ">";
         return "[" + out + "]";
     }
@@ -255,7 +260,10 @@ class TypeWriter {
                 out += (out.empty() ? "" : " & ") + part;
                 ++count;
             }
-        return count == 0 ? "unknown" : count == 1 ? out : "(" + out + ")";
+        if (count == 0)
+            return "unknown";
+        const std::string whole = count == 1 ? out : "(" + out + ")";
+        return schema.value("nullable", Json()) == true ? "(" + whole + " | null)" : whole;
     }
 
     static constexpr std::size_t k_tool_text_bytes = 256 * 1024;
