@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 [[noreturn]] void refuse_schema(const std::string& place, const std::string& what) {
-    throw SchemaRefused{schema_refusal("inputSchema" + place + ": " + what)};
+    throw SchemaRefused{schema_refusal("inputSchema" + base::excerpt(place, 256) + ": " + what)};
 }
 
 enum class Kind : std::uint8_t {

@@ -54,7 +54,7 @@ void HostsFile::read() {
     text_.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
     const bool is_cut = text_.size() > bounds_.bytes;
     if (is_cut)  // within a line, perhaps
-        text_.resize(text_.rfind('\n') + 1);
+        text_.resize(text_.rfind('\n', bounds_.bytes - 1) + 1);
     text_.shrink_to_fit();
     std::ranges::transform(text_, text_.begin(), [](char c) {
         return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -28,7 +28,7 @@ TEST_CASE("Names that no property can have, and a name twice, are refused by nam
     for (const char* const name : {"__proto__", "then", "toJSON", "constructor", "a b", "1a", "", "a-b"})
         CHECK(has(fault({{name, "", "", {}}}), "'" + std::string(name) + "'"));
     CHECK(has(fault({{"a", "", "", {}}, {"a", "", "", {}}}), "'a' is there twice"));
-    CHECK(has(fault({{"a", "", R"({"pattern":5})", {}}}), "'a': inputSchema/pattern"));
+    CHECK(fault({{"a", "", R"({"pattern":5})", {}}}).empty());  // told as a warning
     CHECK_FALSE(fault({{std::string(65, 'a'), "", "", {}}}).empty());
 }
 
