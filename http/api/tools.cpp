@@ -75,7 +75,7 @@ std::string first_bytes(std::string_view text, std::size_t limit_bytes) {
     return out;
 }
 
-/// Whether `name` is `sandboxId` in another spelling, such as `sandbox_id`.
+/// True if `name` is `sandboxId` in another spelling, such as `sandbox_id`.
 bool resembles_sandbox_id(std::string_view name) {
     std::string letters;
     std::ranges::copy_if(name, std::back_inserter(letters), [](char c) { return c != '_' && c != '-'; });
