@@ -1,7 +1,9 @@
 #include "core/base/json_parser.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,23 +17,47 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// False for an integer that becomes another number: one of more than 64 bits is kept as a double.
+/// A number as it is written: digits without zeros around them, times 10 to the power of `exponent`.
+struct Written {
+    std::string digits;
+    long exponent = 0;
+    int power = 0;  // of its own exponent
+
+    explicit Written(std::string_view text) {
+        const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+        bool is_fraction = false;
+        for (const char each : text.substr(0, e)) {
+            is_fraction = is_fraction || each == '.';
+            if (each < '0' || each > '9')
+                continue;
+            exponent -= is_fraction ? 1 : 0;
+            if (each != '0' || !digits.empty())
+                digits += each;
+        }
+        const std::size_t size = digits.find_last_not_of('0') + 1;
+        exponent += static_cast<long>(digits.size() - size);
+        digits.erase(size);
+        const std::size_t from = e + (e + 1 < text.size() && text[e + 1] == '+' ? 2 : 1);
+        if (from < text.size())
+            std::from_chars(text.data() + from, text.data() + text.size(), power);
+        exponent += power;
+    }
+};
+
+/// False for an integer that becomes another number, also if it is written with a point or an exponent. One
+/// beyond 64 bits with a positive exponent is what programs write for a double, with one digit or another.
 bool is_kept(double value, std::string_view text) {
-    if (text.find_first_of(".eE") != std::string_view::npos)
+    constexpr double k_exact = 9007199254740992.0;  // below, each integer is a double
+    constexpr double k_integers_end = 18446744073709551616.0;
+    const Written written(text);
+    if (std::fabs(value) < k_exact || written.exponent < 0 ||
+        (written.power > 0 && std::fabs(value) >= k_integers_end))
         return true;
-    const auto significant = [](std::string_view digits) {
-        std::string out;
-        for (const char each : digits.substr(0, digits.find('e')))
-            if (each >= '0' && each <= '9')
-                out += each;
-        out.erase(out.find_last_not_of('0') + 1);
-        return out;
-    };
     std::array<char, 32> shortest{};
     const auto end =
         std::to_chars(shortest.begin(), shortest.end(), value, std::chars_format::scientific).ptr;
-    return significant(text) ==
-           significant({shortest.data(), static_cast<std::size_t>(end - shortest.data())});
+    const std::string_view kept(shortest.data(), static_cast<std::size_t>(end - shortest.data()));
+    return written.digits == Written(kept).digits;
 }
 
 // Builds the value from the parser's events, which come from a loop and not from recursion.

@@ -3,7 +3,6 @@
 #include <re2/re2.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <functional>
 #include <map>
@@ -220,35 +219,6 @@ class NumberRuleBuilder final : public valijson::ConstraintBuilder {
     std::string_view keyword_;
 };
 
-/// A tagged bigint of a program (docs/code-mode.md) becomes the integer that it is, and so does 5.0, as far
-/// as 64 bits hold them.
-void untag_integers(Json& value) {
-    constexpr double k_integers_end = 9223372036854775808.0;
-    if (value.is_number_float()) {
-        const auto number = value.get<double>();
-        if (std::trunc(number) == number && std::fabs(number) < k_integers_end)
-            value = static_cast<std::int64_t>(number);
-        return;
-    }
-    round_beyond_int64(value);
-    if (!value.is_object()) {
-        if (value.is_array())
-            for (Json& each : value)
-                untag_integers(each);
-        return;
-    }
-    if (value.size() == 2 && value.contains("value") && value["value"].is_string() &&
-        value.value("$atoll", Json()) == "bigint") {
-        const Json number = Json::parse(value["value"].get_ref<const std::string&>(), nullptr, false);
-        if (number.is_number_integer())
-            value = number;
-        round_beyond_int64(value);
-        return;
-    }
-    for (auto& [key, each] : value.items())
-        untag_integers(each);
-}
-
 /// The greatest sum of names on the way to a value. `value` is at most k_arguments_depth deep.
 std::size_t names_bytes(const Json& value) {
     std::size_t most = 0;
@@ -327,6 +297,46 @@ class OneOfTexts final : public CountedConstraint<OneOfTexts> {
     std::shared_ptr<const Texts> texts_;
 };
 
+/// In place of valijson's own, to which 1e20 is no integer, and which names neither type.
+class TypeRule final : public CountedConstraint<TypeRule> {
+  public:
+    explicit TypeRule(std::vector<std::string> types) : types_(std::move(types)) {}
+    bool validate(const Adapter& target, const std::vector<std::string>& context,
+                  valijson::ValidationResults* results) const override {
+        for (const std::string& type : types_)
+            if (is_of(target, type))
+                return true;
+        if (results != nullptr)
+            results->pushError(context, sentence(target));
+        return false;
+    }
+
+  private:
+    static bool is_of(const Adapter& value, const std::string& type) {
+        return type == "null"      ? value.isNull()
+               : type == "boolean" ? value.isBool()
+               : type == "object"  ? value.isObject()
+               : type == "array"   ? value.isArray()
+               : type == "string"  ? value.isString()
+                                  : value.isNumber() && (type == "number" || decimal_of(value).exponent >= 0);
+    }
+    std::string sentence(const Adapter& value) const {
+        if (types_.empty())
+            return "no value is allowed here";
+        std::string out = value.isNull()     ? "is null"
+                          : value.isBool()   ? "is a boolean"
+                          : value.isObject() ? "is an object"
+                          : value.isArray()  ? "is an array"
+                          : value.isString() ? "is a string"
+                                             : "is the number " + decimal_of(value).text();
+        for (const std::string& type : types_)
+            out.append(&type == types_.data() ? ", but the schema has the type " : " or ").append(type);
+        return out;
+    }
+
+    std::vector<std::string> types_;
+};
+
 class UniqueTexts final : public CountedConstraint<UniqueTexts> {
   public:
     bool validate(const Adapter& target, const std::vector<std::string>& context,
@@ -367,9 +377,30 @@ class EnumBuilder final : public valijson::ConstraintBuilder {
     }
 };
 
+class TypeBuilder final : public valijson::ConstraintBuilder {
+    valijson::constraints::Constraint* make(const Adapter& types) const override {
+        std::vector<std::string> names;
+        types.applyToArray([&names](const Adapter& each) {
+            names.push_back(each.asString());
+            return true;
+        });
+        return new TypeRule(std::move(names));
+    }
+};
+
 class UniqueBuilder final : public valijson::ConstraintBuilder {
     valijson::constraints::Constraint* make(const Adapter&) const override { return new UniqueTexts; }
 };
+
+/// valijson's sentence, but for a property too many, of which it speaks at length.
+std::string told_fault(const std::string& sentence) {
+    const std::string begin =
+        "Object contains a property that could not be validated using 'properties' or "
+        "'additionalProperties' constraints: ";
+    if (!sentence.starts_with(begin))
+        return sentence;
+    return "there is no property " + sentence.substr(begin.size());
+}
 
 }  // namespace
 
@@ -412,7 +443,7 @@ struct ArgumentSchema::Compiled {
             const std::string& part = fault.context[i];
             place = pointer_step(place, part.size() >= 2 ? part.substr(1, part.size() - 2) : part);
         }
-        return base::excerpt(place, 200) + ": " + fault.description;
+        return base::excerpt(place, 200) + ": " + told_fault(fault.description);
     }
 
     /// Throws when `work` is used up. `fault_steps`: of the search for the fault; nothing: what `work` has
@@ -484,6 +515,7 @@ base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_with(std::st
         for (const char* const key : {k_inlined_enum, k_inlined_const})
             parser.addConstraintBuilder(key, new EnumBuilder);
         parser.addConstraintBuilder(k_inlined_unique, new UniqueBuilder);
+        parser.addConstraintBuilder(k_inlined_type, new TypeBuilder);
         for (const std::string_view keyword : k_number_keywords)
             parser.addConstraintBuilder(number_rule(keyword), new NumberRuleBuilder(keyword));
         const valijson::adapters::NlohmannJsonAdapter adapter(inlined.schema);
@@ -537,7 +569,7 @@ base::Result<void> ArgumentSchema::Compiled::check(const std::string& name, std:
     Json args = Json::parse(args_json, nullptr, false);
     if (!args.is_array())
         return schema_refusal(name + ": the arguments are not a JSON array");
-    untag_integers(args);
+    plain_numbers(args);
     if (names_bytes(args) > k_argument_names_bytes)
         return schema_refusal(name + ": the names on the way to a value have more than 8 KiB");
     if (!of_array && of_one && args.size() > 1)

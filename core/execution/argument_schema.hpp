@@ -1,6 +1,7 @@
 // The JSON Schema (draft 7) of a tool's arguments, compiled once a run. `pattern` and `patternProperties` run
 // in RE2, in time linear in the text. A local `$ref` is inlined at compilation, or followed during a check if
-// it leads back to where it is; no other is taken. `format` and keywords that draft 7 lacks are not checked.
+// it leads back to where it is; no other is taken. `format` is not checked. Later drafts' `prefixItems`,
+// `dependentRequired` and `dependentSchemas`, and OpenAPI's `nullable`, are; their others are warnings.
 // Hostile input, both the schema and the arguments: memory and time of each are bounded. Not here: who may
 // call the tool (tool_set.hpp).
 #pragma once
@@ -20,7 +21,8 @@ namespace atl::execution {
 
 class ArgumentSchema {
   public:
-    /// A pattern that RE2 cannot run and a $ref that cannot be followed are warnings.
+    /// A keyword that cannot be checked is a warning: a pattern that RE2 cannot run, a $ref that cannot be
+    /// followed, a value that the keyword does not take. Size and depth alone refuse a schema.
     /// Errors: invalid_field, with the place in the schema (JSON pointer) in the sentence, at most 512 bytes.
     static base::Result<ArgumentSchema> compile(std::string_view schema_json);
 

@@ -224,9 +224,11 @@ class TypeWriter {
     }
 
     std::string array_of(const Json& schema) {
-        auto items = schema.find("prefixItems");
-        if (items == schema.end() || !items->is_array())
-            items = schema.find("items");
+        // Draft 2020-12 says `prefixItems` and `items` for what draft 7 says with `items` and
+        // `additionalItems`.
+        const auto prefix = schema.find("prefixItems");
+        const bool has_prefix = prefix != schema.end() && prefix->is_array();
+        const auto items = has_prefix ? prefix : schema.find("items");
         if (items == schema.end())
             return "unknown[]";
         if (!items->is_array())
@@ -234,7 +236,10 @@ class TypeWriter {
         std::string out;
         for (const Json& each : *items)
             out += (out.empty() ? "" : ", ") + described(each);
-        if (const auto more = schema.find("additionalItems"); more != schema.end() && more->is_object())
+        auto more = schema.find("additionalItems");
+        if (const auto rest = schema.find("items"); has_prefix && rest != schema.end())
+            more = rest;
+        if (more != schema.end() && more->is_object())
             out += (out.empty() ? "...Array<" : ", ...Array<") + described(*more) + ">";
         return "[" + out + "]";
     }
@@ -300,10 +305,8 @@ class TypeWriter {
             }
         if (count == 0)
             return "unknown";
-        if (count > 1)
-            out = "(" + out + ")";
-        const auto nullable = schema.find("nullable");  // of OpenAPI 3.0
-        return nullable != schema.end() && *nullable == true ? "(" + out + " | null)" : out;
+        const std::string whole = count == 1 ? out : "(" + out + ")";
+        return schema.value("nullable", Json()) == true ? "(" + whole + " | null)" : whole;
     }
 
     static constexpr std::size_t k_tool_text_bytes = 256 * 1024;

@@ -1,8 +1,12 @@
 #include "core/execution/schema_inliner.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,10 +23,24 @@ using Json = nlohmann::json;
     throw SchemaRefused{schema_refusal("inputSchema" + place + ": " + what)};
 }
 
-enum class Kind : std::uint8_t { value, number, schema, schemas, map, dependencies, items, pattern, ignored };
+enum class Kind : std::uint8_t {
+    type,
+    value,
+    names,
+    count,
+    number,
+    schema,
+    schemas,
+    map,
+    dependencies,
+    items,
+    pattern,
+    unchecked,
+    ignored
+};
 
 Kind kind_of(const std::string& key) {
-    static const std::map<std::string, Kind> k_keyword_kinds{{"type", Kind::value},
+    static const std::map<std::string, Kind> k_keyword_kinds{{"type", Kind::type},
                                                              {"enum", Kind::value},
                                                              {"const", Kind::value},
                                                              {"multipleOf", Kind::number},
@@ -30,14 +48,14 @@ Kind kind_of(const std::string& key) {
                                                              {"exclusiveMaximum", Kind::number},
                                                              {"minimum", Kind::number},
                                                              {"exclusiveMinimum", Kind::number},
-                                                             {"maxLength", Kind::value},
-                                                             {"minLength", Kind::value},
-                                                             {"maxItems", Kind::value},
-                                                             {"minItems", Kind::value},
+                                                             {"maxLength", Kind::count},
+                                                             {"minLength", Kind::count},
+                                                             {"maxItems", Kind::count},
+                                                             {"minItems", Kind::count},
                                                              {"uniqueItems", Kind::value},
-                                                             {"maxProperties", Kind::value},
-                                                             {"minProperties", Kind::value},
-                                                             {"required", Kind::value},
+                                                             {"maxProperties", Kind::count},
+                                                             {"minProperties", Kind::count},
+                                                             {"required", Kind::names},
                                                              {"pattern", Kind::pattern},
                                                              {"not", Kind::schema},
                                                              {"if", Kind::schema},
@@ -48,12 +66,21 @@ Kind kind_of(const std::string& key) {
                                                              {"additionalProperties", Kind::schema},
                                                              {"additionalItems", Kind::schema},
                                                              {"items", Kind::items},
+                                                             {"prefixItems", Kind::items},
                                                              {"allOf", Kind::schemas},
                                                              {"anyOf", Kind::schemas},
                                                              {"oneOf", Kind::schemas},
                                                              {"properties", Kind::map},
                                                              {"patternProperties", Kind::map},
-                                                             {"dependencies", Kind::dependencies}};
+                                                             {"dependencies", Kind::dependencies},
+                                                             {"dependentRequired", Kind::dependencies},
+                                                             {"dependentSchemas", Kind::dependencies},
+                                                             {"minContains", Kind::unchecked},
+                                                             {"maxContains", Kind::unchecked},
+                                                             {"unevaluatedItems", Kind::unchecked},
+                                                             {"unevaluatedProperties", Kind::unchecked},
+                                                             {"$dynamicRef", Kind::unchecked},
+                                                             {"$recursiveRef", Kind::unchecked}};
     const auto found = k_keyword_kinds.find(key);
     return found == k_keyword_kinds.end() ? Kind::ignored : found->second;
 }
@@ -61,7 +88,51 @@ Kind kind_of(const std::string& key) {
 /// Whether a schema under that keyword is for a part of the value. The others are for the value itself.
 bool is_for_a_part(const std::string& key) {
     return key == "properties" || key == "patternProperties" || key == "additionalProperties" ||
-           key == "items" || key == "additionalItems" || key == "contains" || key == "propertyNames";
+           key == "items" || key == "prefixItems" || key == "additionalItems" || key == "contains" ||
+           key == "propertyNames";
+}
+
+bool is_list_of_strings(const Json& value) {
+    return value.is_array() &&
+           std::all_of(value.begin(), value.end(), [](const Json& each) { return each.is_string(); });
+}
+
+/// The names that `type` has; nothing: it has others, or none.
+std::optional<Json> type_names(const Json& type) {
+    static const std::set<std::string> k_types{"null",   "boolean", "object", "array",
+                                               "number", "string",  "integer"};
+    Json names = type.is_array() ? type : Json::array({type});
+    const bool is_known = !names.empty() && is_list_of_strings(names) &&
+                          std::all_of(names.begin(), names.end(), [](const Json& each) {
+                              return k_types.contains(each.get_ref<const std::string&>());
+                          });
+    return is_known ? std::optional(std::move(names)) : std::nullopt;
+}
+
+/// A length or a number of members, which may be written as 1.0 or 1e30; nothing: it is none.
+std::optional<std::int64_t> count_of(const Json& value) {
+    constexpr double k_most = 9007199254740992.0;  // more than anything has
+    if (!value.is_number())
+        return std::nullopt;
+    const auto count = value.get<double>();
+    if (count < 0 || std::trunc(count) != count)
+        return std::nullopt;
+    return static_cast<std::int64_t>(std::min(count, k_most));
+}
+
+/// The integer that a tagged bigint is. One beyond all doubles becomes the last of them.
+std::optional<Json> bigint_of(const std::string& text) {
+    constexpr std::size_t k_double_digits = 308;
+    const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
+        return std::nullopt;
+    Json number = Json::parse(text, nullptr, false);
+    if (number.is_number())
+        return number;
+    if (digits[0] == '0' || digits.size() <= k_double_digits)
+        return std::nullopt;
+    constexpr double k_last = std::numeric_limits<double>::max();
+    return Json(text.starts_with('-') ? -k_last : k_last);
 }
 
 /// Copies what is checked of a schema, with each $ref replaced by what it names; one that leads back to where
@@ -101,9 +172,11 @@ class Inliner {
         if (++nodes_ > k_schema_expanded_nodes || open_.size() > k_schema_depth)
             refuse_schema(place, "too large or too deep once its $refs are followed");
         if (from.is_boolean())
-            return from.get<bool>() ? Json::object() : Json{{"not", Json::object()}};
-        if (!from.is_object())
-            refuse_schema(place, "a schema is an object or a boolean");
+            return from.get<bool>() ? Json::object() : Json{{k_inlined_type, Json::array()}};
+        if (!from.is_object()) {
+            leave_out(place.substr(place.rfind('/') + 1), place, "a schema is an object or a boolean");
+            return Json::object();
+        }
         open_.push_back({&from, is_part});
         Json out = Json::object();
         for (const auto& [key, value] : from.items()) {
@@ -116,16 +189,19 @@ class Inliner {
         }
         if (const auto ref = from.find("$ref"); ref != from.end())
             out = {{"allOf", Json::array({std::move(out), referred(*ref, pointer_step(place, "$ref"))})}};
+        if (from.value("nullable", Json()) == true)  // as in OpenAPI 3.0
+            out = {{"anyOf", Json::array({std::move(out), Json{{k_inlined_type, Json::array({"null"})}}})}};
         open_.pop_back();
         return out;
     }
 
     /// Leaves `keyword` to the caller.
-    void leave_out(const char* keyword, const std::string& place, const std::string& why) {
+    void leave_out(const std::string& keyword, const std::string& place, const std::string& why) {
         constexpr std::size_t k_told_warnings = 16;
         ++left_out_;
         if (warnings_.size() < k_told_warnings)
-            warnings_.push_back({keyword, base::excerpt("inputSchema" + place + ": " + why, 512)});
+            warnings_.push_back(
+                {base::excerpt(keyword, 64), base::excerpt("inputSchema" + place + ": " + why, 512)});
     }
 
     /// Something within `key` is left out, so more fits there. What would then fit less is left out, too.
@@ -134,7 +210,7 @@ class Inliner {
             out.erase(key);
         if (key == "patternProperties")
             out.erase("additionalProperties");  // which comes before
-        if (key == "oneOf") {
+        if (key == "oneOf" && out.contains(key)) {
             out["allOf"].push_back({{"anyOf", std::move(out[key])}});
             out.erase(key);
         }
@@ -166,61 +242,130 @@ class Inliner {
         switch (kind) {
             case Kind::ignored:
                 return;
+            case Kind::unchecked:
+                unchecked(out, key, value, place);
+                return;
             case Kind::pattern:
                 if (!value.is_string())
-                    refuse_schema(place, "a pattern is a string");
-                if (!pattern(key.c_str(), value.get<std::string>(), place))
+                    return leave_out(key, place, "a pattern is a string");
+                if (!pattern(key, value.get<std::string>(), place))
                     return;
-                [[fallthrough]];
+                copied(value, place);
+                out[key] = value;
+                return;
+            case Kind::type:
+                copied(value, place);
+                if (auto names = type_names(value))
+                    out[k_inlined_type] = *std::move(names);
+                else
+                    leave_out(key, place, "no type of JSON Schema, or no list of them");
+                return;
+            case Kind::names:
+                if (!is_list_of_strings(value))
+                    return leave_out(key, place, "an array of names is meant");
+                copied(value, place);
+                out[key] = value;
+                return;
+            case Kind::count:
+                if (const auto count = count_of(value))
+                    out[key] = *count;
+                else
+                    leave_out(key, place, "an integer from 0 is meant");
+                return;
             case Kind::value:
                 copied(value, place);
                 if (key == "uniqueItems")
                     unique(out, value, place);
                 else if (key == "enum" && !value.is_array())
-                    refuse_schema(place, "an array of values is meant");
-                else if (key == "enum" || key == "const")
-                    out[key == "enum" ? k_inlined_enum : k_inlined_const] =
-                        key == "enum" ? value : Json::array({value});
+                    leave_out(key, place, "an array of values is meant");
                 else
-                    out[key] = value;
+                    values(out, key == "enum" ? k_inlined_enum : k_inlined_const,
+                           key == "enum" ? value : Json::array({value}));
                 return;
             case Kind::number:
                 if (!value.is_number() || (key == "multipleOf" && !(value.get<double>() > 0)))
-                    refuse_schema(
-                        place, key == "multipleOf" ? "multipleOf is a number above 0" : "a number is meant");
+                    return leave_out(key, place,
+                                     key == "multipleOf" ? "a number above 0 is meant" : "a number is meant");
                 copied(value, place);
-                out[number_rule(key)] = value;
-                round_beyond_int64(out[number_rule(key)]);
+                values(out, number_rule(key), value);
                 return;
             case Kind::schema:
-                out[key] = schema(value, place, is_part);
+                // Said in its own sentence where it is false.
+                out[key] =
+                    key == "additionalProperties" && value == false ? value : schema(value, place, is_part);
                 return;
             case Kind::items:
-                out[key] = value.is_array() ? schemas(value, place, is_part) : schema(value, place, is_part);
+                items(out, key, value, place);
                 return;
             case Kind::schemas:
+                if (!value.is_array())
+                    return leave_out(key, place, "an array of schemas is meant");
                 out[key] = schemas(value, place, is_part);
                 return;
             case Kind::map:
+                if (key == "properties" && !value.is_object())
+                    out.erase("additionalProperties");  // which comes before
+                [[fallthrough]];
             case Kind::dependencies:
                 if (!value.is_object())
-                    refuse_schema(place, "an object of schemas is meant");
-                out[key] = Json::object();
-                for (const auto& [name, each] : value.items()) {
-                    copied(k_value_bytes + name.size(), place);
-                    if (key == "patternProperties" && !pattern(key.c_str(), name, pointer_step(place, name)))
-                        continue;
-                    const bool names = key == "dependencies" && each.is_array();
-                    if (names)
-                        copied(each, place);
-                    out[key][name] = names ? each : schema(each, pointer_step(place, name), is_part);
-                }
+                    return leave_out(key, place, "an object of schemas is meant");
+                Json all = Json::object();
+                for (const auto& [name, each] : value.items())
+                    if (auto one = named(key, name, each, pointer_step(place, name)))
+                        all[name] = *std::move(one);
+                if (key.starts_with("dependent"))  // draft 7 has one keyword for both
+                    out["allOf"].push_back({{"dependencies", std::move(all)}});
+                else
+                    out[key] = std::move(all);
         }
     }
 
+    /// A value that is compared.
+    static void values(Json& out, const std::string& key, const Json& value) {
+        out[key] = value;
+        plain_numbers(out[key]);
+    }
+
+    /// A member of an object of schemas; nothing: it is left out.
+    std::optional<Json> named(const std::string& key, const std::string& name, const Json& each,
+                              const std::string& place) {
+        copied(k_value_bytes + name.size(), place);
+        if (key == "patternProperties" && !pattern(key, name, place))
+            return std::nullopt;
+        const bool may_be_names = key == "dependencies" || key == "dependentRequired";
+        if (!may_be_names || !each.is_array())
+            return schema(each, place, is_for_a_part(key));
+        if (!is_list_of_strings(each)) {
+            leave_out(key, place, "an array of names is meant");
+            return std::nullopt;
+        }
+        copied(each, place);
+        return each;
+    }
+
+    /// Draft 2020-12 has `prefixItems` and `items` for the `items` and `additionalItems` of draft 7. `items`
+    /// comes first.
+    void items(Json& out, const std::string& key, const Json& value, const std::string& place) {
+        if (key == "items") {
+            out[key] = value.is_array() ? schemas(value, place, true) : schema(value, place, true);
+            return;
+        }
+        const auto rest = out.find("items");
+        if (!value.is_array() || (rest != out.end() && rest->is_array()))
+            return leave_out(key, place, "an array of schemas is meant, beside no other one in `items`");
+        if (rest != out.end())
+            out["additionalItems"] = std::move(*rest);
+        out["items"] = schemas(value, place, true);
+    }
+
+    void unchecked(Json& out, const std::string& key, const Json& value, const std::string& place) {
+        if (key == "minContains" && value == 0)
+            out.erase("contains");  // which comes before
+        else if (value != true && value != Json::object() && !(key == "minContains" && value == 1))
+            leave_out(key, place, "this keyword is not checked");
+    }
+
     Json schemas(const Json& from, const std::string& place, bool is_part) {
-        if (!from.is_array())
-            refuse_schema(place, "an array of schemas is meant");
         Json out = Json::array();
         for (std::size_t i = 0; i < from.size(); ++i)
             out.push_back(schema(from[i], pointer_step(place, std::to_string(i)), is_part));
@@ -228,19 +373,21 @@ class Inliner {
     }
 
     /// The texts "true" and "false" are taken for what they say.
-    static void unique(Json& out, const Json& value, const std::string& place) {
+    void unique(Json& out, const Json& value, const std::string& place) {
         if (value == true || value == "true")
             out[k_inlined_unique] = true;
         else if (value != false && value != "false")
-            refuse_schema(place, "true or false is meant");
+            leave_out("uniqueItems", place, "true or false is meant");
     }
 
     /// False: RE2 cannot run it.
-    bool pattern(const char* keyword, const std::string& text, const std::string& place) {
+    bool pattern(const std::string& keyword, const std::string& text, const std::string& place) {
         if (patterns_.contains(text))
             return true;
-        if (patterns_.size() >= k_schema_patterns)
-            refuse_schema(place, "more than 64 patterns");
+        if (patterns_.size() >= k_schema_patterns) {
+            leave_out(keyword, place, "more than 64 patterns");
+            return false;
+        }
         spend(k_compile_work_per_pattern);
         re2::RE2::Options options(re2::RE2::Quiet);
         options.set_max_mem(static_cast<std::int64_t>(pattern_memory_bytes_));
@@ -261,12 +408,12 @@ class Inliner {
     }
 
     Json referred(const Json& ref, const std::string& place) {
-        if (!ref.is_string())
-            refuse_schema(place, "a $ref is a string");
-        if (!ref.get_ref<const std::string&>().starts_with('#')) {
-            leave_out("$ref", place, "only a $ref within the schema (#/...) is followed");
+        const auto left = [&](const char* why) {
+            leave_out("$ref", place, why);
             return Json::object();
-        }
+        };
+        if (!ref.is_string() || !ref.get_ref<const std::string&>().starts_with('#'))
+            return left("only a $ref within the schema (#/...) is followed");
         const std::string fragment = ref.get_ref<const std::string&>().substr(1);
         spend(fragment.size());
         // RFC 6901 section 6: a fragment is percent-encoded. A % that begins no escape stands for itself.
@@ -275,20 +422,19 @@ class Inliner {
         try {
             target = &root_.at(Json::json_pointer(pointer));
         } catch (const Json::exception&) {
-            leave_out("$ref", place, "the $ref names nothing");
-            return Json::object();
+            return left("the $ref names nothing");
         }
         const auto open = std::find_if(open_.begin(), open_.end(),
                                        [target](const Open& each) { return each.schema == target; });
         if (open == open_.end())
             return schema(*target, place, false);
         if (std::none_of(open + 1, open_.end(), [](const Open& each) { return each.is_part; }))
-            refuse_schema(place, "a $ref that leads to itself");
+            return left("the $ref leads to itself");
         const auto known = std::find(recursive_.begin(), recursive_.end(), target);
         const auto index = static_cast<std::size_t>(known - recursive_.begin());
         if (known == recursive_.end()) {
             if (recursive_.size() >= k_schema_recursive)
-                refuse_schema(place, "more than 4 schemas that a $ref within them names");
+                return left("more than 4 schemas that a $ref within them names");
             recursive_.push_back(target);
         }
         return {{"$ref", "#/definitions/" + std::to_string(index)}};
@@ -319,6 +465,32 @@ std::string pointer_step(const std::string& place, const std::string& key) {
     for (const char byte : key)
         out += byte == '~' ? "~0" : byte == '/' ? "~1" : std::string(1, byte);
     return out;
+}
+
+void plain_numbers(Json& value) {
+    constexpr double k_integers_end = 9223372036854775808.0;
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) {
+        value = value.get<double>();
+    } else if (value.is_number_float()) {
+        const auto number = value.get<double>();
+        if (std::trunc(number) == number && std::fabs(number) < k_integers_end)
+            value = static_cast<std::int64_t>(number);
+    } else if (value.is_array() || value.is_object()) {
+        const auto tag = value.is_object() && value.size() == 2 ? value.find("$atoll") : value.end();
+        const auto text = tag == value.end() ? value.end() : value.find("value");
+        if (text != value.end() && text->is_string()) {
+            const auto& written = text->get_ref<const std::string&>();
+            auto number = *tag == "bigint" ? bigint_of(written) : std::nullopt;
+            if (*tag == "number" && written == "-0")
+                number = Json(0);
+            if (number) {
+                value = Json(*std::move(number));
+                return plain_numbers(value);
+            }
+        }
+        for (Json& each : value)
+            plain_numbers(each);
+    }
 }
 
 InlinedSchema inline_schema(const nlohmann::json& root, std::size_t& work, std::size_t pattern_memory_bytes) {

@@ -25,6 +25,8 @@ using Patterns = std::unordered_map<std::string, std::shared_ptr<const re2::RE2>
 inline constexpr const char* k_inlined_enum = "atoll enum";
 inline constexpr const char* k_inlined_const = "atoll const";
 inline constexpr const char* k_inlined_unique = "atoll uniqueItems";
+// A list of names; an empty one fits no value.
+inline constexpr const char* k_inlined_type = "atoll type";
 
 /// invalid_field, at most 512 bytes.
 base::Error schema_refusal(const std::string& text);
@@ -38,12 +40,10 @@ inline std::string number_rule(std::string_view keyword) {
     return "$" + std::string(keyword);
 }
 
-/// An integer beyond those of 64 bits with a sign becomes a double: valijson would take it for a negative
-/// one.
-inline void round_beyond_int64(nlohmann::json& value) {
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)
-        value = value.get<double>();
-}
+/// The numbers within `value` as they are compared: a tagged bigint or -0 of a program (docs/code-mode.md) is
+/// the number that it is, and 5.0 an integer. An integer beyond those of 64 bits with a sign becomes a
+/// double: valijson would take it for a negative one.
+void plain_numbers(nlohmann::json& value);
 
 struct SchemaRefused {
     base::Error error;

@@ -351,8 +351,11 @@ TEST_CASE("Tools with long schemas are compiled by that process, and their calls
     CHECK(lab.api.call(200, "POST", "/v1/executors/prompt",
                        Json{{"tools", tools}}.dump())["warnings"][0]["why"] == why);
     bad = {{"multipleOf", 0}};
+    CHECK(execute(202)["warnings"][0]["keyword"] == "multipleOf");
+    for (int i = 0; i < 33; ++i)
+        bad = Json{{"not", bad}};
     const std::string detail = execute(422)["detail"];
-    CHECK(detail.find("'many': inputSchema/properties/bad") != std::string::npos);
+    CHECK(detail.find("'many': inputSchema: nested deeper") != std::string::npos);
     CHECK(lab.api.call(422, "POST", "/v1/executors/prompt", Json{{"tools", tools}}.dump())["code"] ==
           "invalid_field");
 }

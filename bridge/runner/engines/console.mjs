@@ -5,8 +5,8 @@
 export default function makeConsole(realm, tell, isSilent) {
     'use strict';
     const { uncurry, answers, put, bigText, mapGet, mapSet, mapDelete, mapHas, mapEach, setEach, setHas, setAdd, setDelete, time, iso, has,
-        isView, viewLength, join, exec, slice, indexOf } = realm;
-    const { create, freeze, keys, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+        isView, viewLength, abLength, join, exec, slice, indexOf } = realm;
+    const { create, keys, getOwnPropertyDescriptor, getPrototypeOf } = Object;
     const { ownKeys } = Reflect;
     const { isArray } = Array;
     const { stringify } = JSON;
@@ -17,6 +17,8 @@ export default function makeConsole(realm, tell, isSilent) {
     const flags = uncurry(getOwnPropertyDescriptor(RegExp.prototype, 'flags').get);
     const functionText = uncurry(Function.prototype.toString), repeat = uncurry(str.prototype.repeat);
     const fixed = uncurry(number.prototype.toFixed);
+    // Their tags become getters where the realm is hardened.
+    const namespaces = new M([[Math, 'Math'], [JSON, 'JSON'], [Reflect, 'Reflect']]);
     const boxes = [number, str, Boolean, BigInt, Symbol];
     for (let i = 0; i < boxes.length; ++i) boxes[i] = uncurry(boxes[i].prototype.valueOf);
     const ITEMS = 10000, ROWS = 1000, COLUMNS = 100, CELL = 1000, INDENT = 100, ENTRY = 256 * 1024;
@@ -49,7 +51,8 @@ export default function makeConsole(realm, tell, isSilent) {
     /** The name of the value's class before its members, with a space behind; empty for a plain object. */
     function className(value) {
         const prototype = getPrototypeOf(value);
-        if (prototype === plain) return '';
+        const own = mapGet(namespaces, value) ?? getOwnPropertyDescriptor(value, tagKey)?.value;
+        if (prototype === plain) return typeof own === 'string' && own !== '' ? `Object [${own}] ` : '';
         if (prototype === null) return '[Object: null prototype] ';
         const { constructor, [tagKey]: tag } = prototype;
         const name = typeof constructor?.name === 'string' && constructor.name !== '' ? constructor.name : 'Object';
@@ -81,7 +84,7 @@ export default function makeConsole(realm, tell, isSilent) {
             const own = membersText(value, open);
             return own === '{}' ? text : `${text} ${own}`;
         }
-        if (isArray(value)) return `[${listText(value.length, (i) => propertyText(value, i, open))}]`;
+        if (isArray(value)) return `[${listText(value.length, (i) => (has(value, i) ? propertyText(value, i, open) : '<1 empty item>'))}]`;
         const name = className(value);
         // A built-in object has a prototype of its own.
         if (name === '') return membersText(value, open);
@@ -99,6 +102,8 @@ export default function makeConsole(realm, tell, isSilent) {
         if (isView(value) && !answers(() => viewLength(value))) {
             return `${slice(name, 0, -1)}(${value.length}) [${listText(value.length, (i) => show(value[i], true, open))}]`;
         }
+        if (answers(() => viewLength(value))) return `${name}{byteLength: ${viewLength(value)}}`;
+        if (answers(() => abLength(value))) return `${name}{byteLength: ${abLength(value)}}`;
         // Nobody can ask a promise for its value without waiting for it.
         if (value instanceof P) return 'Promise {...}';
         for (let i = 0; i < boxes.length; ++i) {
@@ -193,7 +198,9 @@ export default function makeConsole(realm, tell, isSilent) {
         } catch { /* it is longer than a string may be, or somebody's trap has thrown */ }
         tell(level, text);
     }
-    const console = create(null);
+    // The program's own: it may replace methods and add others. Nothing here reads it.
+    const console = create({});
+    put(console, tagKey, 'console');
     for (const level of ['log', 'info', 'warn', 'error', 'debug']) console[level] = (...values) => emit(level, () => format(values));
     const { log, warn } = console;
     const label = (value) => (value === undefined ? 'default' : show(value, false));
@@ -306,7 +313,10 @@ export default function makeConsole(realm, tell, isSilent) {
         }),
         // Node has these for a terminal and a debugger, which a program here has not.
         clear: () => {}, profile: () => {}, profileEnd: () => {}, timeStamp: () => {},
+        createTask: () => ({ run: (task) => task() }),
+        // There is one output: each console is this one.
+        context: () => console, Console: function Console() { return console; },
     });
     console.groupCollapsed = console.group;
-    return { console: freeze(console), show, describe };
+    return { console, show, describe };
 }

@@ -12,13 +12,13 @@ VALUE = "__atoll_value__"
 GUARD = "__atoll_guard__"
 MAIN = "__atoll_main__"
 
-_FENCE = re.compile(r"\A\s*(```+|~~~+)[ \t]*[\w+.-]*[ \t]*\n(.*?)\n?[ \t]*\1[ \t]*\s*\Z", re.DOTALL)
+_FENCE = re.compile(r"\A\s*(```+|~~~+)[^\n`]*\n(.*?)\n?[ \t]*\1[ \t]*\s*\Z", re.DOTALL)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def unwrapped(code):
     """The text inside one code fence that surrounds all of it, moved to the lines that it had; else the text."""
-    code = code.replace("\r\n", "\n")
+    code = code.removeprefix("\ufeff").replace("\r\n", "\n")
     found = _FENCE.match(code)
     if not found:
         return code
@@ -102,10 +102,13 @@ class _Plain(ast.NodeTransformer):
 
 
 def _sole_function(tree):
-    """The name of the only statement, if that is a function without required parameters."""
-    if len(tree.body) != 1:
-        return None
-    only = tree.body[0]
+    """The only statement beside a docstring, or a `main` that nobody names, if that is a function without required parameters."""
+    body = tree.body[1:] if len(tree.body) > 1 and ast.get_docstring(tree, clean=False) is not None else tree.body
+    only = body[0] if len(body) == 1 else None
+    if only is None and body and not isinstance(body[-1], ast.Expr):
+        mains = [one for one in body if getattr(one, "name", None) == "main"]
+        is_named = any(isinstance(one, ast.Name) and one.id == "main" for one in ast.walk(tree))
+        only = mains[0] if len(mains) == 1 and not is_named else None
     node = only.value if isinstance(only, ast.Expr) and isinstance(only.value, ast.Lambda) else only
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
         return None
@@ -117,14 +120,12 @@ def _sole_function(tree):
 
 def _call_sole_function(tree, node):
     if isinstance(node, ast.Lambda):
-        called = node
+        called = tree.body.pop().value
     elif node.decorator_list:
         return
     else:
         called = ast.Name(node.name, ast.Load())
-    call = ast.Expr(ast.Call(called, [], []))
-    tree.body = ([] if isinstance(node, ast.Lambda) else [node]) + [call]
-    ast.copy_location(call, node)
+    tree.body.append(ast.copy_location(ast.Expr(ast.Call(called, [], [])), node))
 
 
 def _keep_last(tree):

@@ -190,10 +190,12 @@ def _untagged(tag, value):
     if tag == "bigint":
         return _integer(inner)
     if tag == "bytes":
-        return base64.b64decode(inner)
+        return base64.b64decode(inner, validate=True)
     if tag == "date":
         return datetime.datetime.fromisoformat(inner)
     if tag == "number":
+        if inner not in ("NaN", "-0", "Infinity", "-Infinity"):
+            raise ValueError("a number that JSON has")
         return float(inner.replace("Infinity", "inf"))
     if tag == "object":
         return {key: decode(item) for key, item in inner.items()}

@@ -173,6 +173,12 @@ function makeRealm(post, makeProxy) {
     // JSON.stringify asks arrays for toJSON along the prototypes.
     const seal = (array) => defineProperty(array, 'toJSON', { value: undefined });
 
+    const NUMBERS = ['NaN', nan, '-0', -0, 'Infinity', inf, '-Infinity', -inf];
+    /** The value of a tag. Throws where it is not what its kind has. */
+    function checked(isRight, tagged) {
+        if (!isRight) throw new TE(`no ${tagged.$atoll}`);
+        return tagged.value;
+    }
     function decode(value) {
         if (typeof value !== 'object' || value === null) return value;
         if (isArray(value)) {
@@ -181,22 +187,37 @@ function makeRealm(post, makeProxy) {
         }
         if (!has(value, '$atoll')) return decodeFields(value);
         switch (value.$atoll) {
-            case 'bigint': return BI(value.value);
-            case 'bytes': return unbase64(str(value.value));
-            case 'date': return new D(value.value ?? nan);
+            case 'bigint': return BI(checked(typeof value.value === 'string' && exec(/^-?[0-9]+$/, value.value) !== null, value));
+            case 'bytes': return unbase64(checked(typeof value.value === 'string' && value.value.length % 4 !== 1 &&
+                exec(/^[A-Za-z0-9+/]*={0,2}$/, value.value) !== null, value));
+            case 'date': {
+                const date = new D(value.value === null ? nan : checked(typeof value.value === 'string' || typeof value.value === 'number', value));
+                checked(value.value === null || answers(() => iso(date)), value);
+                return date;
+            }
             case 'undefined': return undefined;
-            case 'number': return value.value === 'NaN' ? nan : value.value === '-0' ? -0 : value.value === 'Infinity' ? inf : -inf;
+            case 'number':
+                for (let i = 0; i < NUMBERS.length; i += 2) if (NUMBERS[i] === value.value) return NUMBERS[i + 1];
+                return checked(false, value);
             case 'map': {
                 const map = new M();
-                for (let i = 0; i < value.entries.length; ++i) mapSet(map, decode(value.entries[i][0]), decode(value.entries[i][1]));
+                checked(isArray(value.entries), value);
+                for (let i = 0; i < value.entries.length; ++i) {
+                    const entry = value.entries[i];
+                    checked(isArray(entry) && entry.length === 2, value);
+                    mapSet(map, decode(entry[0]), decode(entry[1]));
+                }
                 return map;
             }
             case 'set': {
                 const set = new S();
+                checked(isArray(value.values), value);
                 for (let i = 0; i < value.values.length; ++i) setAdd(set, decode(value.values[i]));
                 return set;
             }
-            case 'object': return decodeFields(value.value);
+            case 'object':
+                checked(typeof value.value === 'object' && value.value !== null && !isArray(value.value), value);
+                return decodeFields(value.value);
         }
         return decodeFields(value);
     }
@@ -231,7 +252,7 @@ function makeRealm(post, makeProxy) {
     }
     function fail(kind, error) {
         let message = describe(error);
-        if (message === 'ReferenceError: require is not defined') message += ': there are no modules here';
+        if (exec(/^ReferenceError: (?:require|module|exports) is not defined$/, message) !== null) message += ': there are no modules here';
         end({ type: 'result', error: bare({ kind, message, line: lineOf(error) }) });
     }
     function finish(value) {
@@ -261,7 +282,7 @@ function makeRealm(post, makeProxy) {
     }
     const { console, describe } = makeConsole({
         uncurry, answers, put, bigText, mapGet, mapSet, mapDelete, mapHas, mapEach, setEach, setHas, setAdd, setDelete, time, iso, has,
-        isView, viewLength, join, exec, slice, indexOf,
+        isView, viewLength, abLength, join, exec, slice, indexOf,
     }, log, () => ended || isLogFull);
     const timer = (repeats) => (callback, delay, ...rest) => {
         if (typeof callback !== 'function') throw new TE('a timer needs a function');
@@ -357,7 +378,7 @@ function makeRealm(post, makeProxy) {
         const seen = new S();
         const visit = (value) => {
             if ((typeof value !== 'object' && typeof value !== 'function') || value === null || setHas(seen, value)) return;
-            if (value === G || value === unknown) return;
+            if (value === G || value === unknown || value === console) return;
             setAdd(seen, value);
             visit(getPrototypeOf(value));
             for (const key of ownKeys(value)) {

@@ -2,7 +2,11 @@
 import { parse } from '../node_modules/acorn/dist/acorn.mjs';
 import { base, fullAncestor } from '../node_modules/acorn-walk/dist/walk.mjs';
 
-const FENCE = /^(\s*)```[\w-]*[ \t]*\r?\n([^]*?)(?:\r?\n)?[ \t]*```\s*$/;
+const FENCE = /^(\s*)(`{3,}|~{3,})[^\n`]*\n([^]*?)(?:\r?\n)?[ \t]*\2\s*$/;
+const FENCE_LINE = /^[ \t]*(?:```|~~~)/m;
+// A line on which only a module's statement can begin. TypeScript's namespaces vanish with its types.
+const MODULE_LINE = /^\s*(?:import\b(?!\s*\()|export\b)/;
+const NAMESPACE = /^[ \t]*(?:export[ \t]+)?(?:namespace|module)[ \t]+(\w+)[\w.]*\s*\{/gm;
 
 // The walk of acorn-walk 8.3.4 leaves out the second argument of an import.
 const walked = {
@@ -24,9 +28,11 @@ export class SourceError extends Error {
     }
 }
 
-function syntaxError(error) {
+function syntaxError(error, code) {
     if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error;
-    return new SourceError(`SyntaxError: ${error.message}`, error.loc?.line);
+    const line = error.loc?.line;
+    const isOfModule = /import\.meta/.test(error.message) || MODULE_LINE.test(code.split('\n')[line - 1]);
+    return new SourceError(`SyntaxError: ${error.message}${isOfModule ? ': there are no modules here' : ''}`, line);
 }
 
 /** Throws SourceError for an import, wherever it stands: this walk knows no kinds of nodes, so it can miss none. */
@@ -35,7 +41,7 @@ function refuseImports(code) {
     try {
         open.push(parse(code, SCRIPT));
     } catch (error) {
-        throw syntaxError(error);
+        throw syntaxError(error, code);
     }
     while (open.length) {
         const node = open.pop();
@@ -52,6 +58,13 @@ async function withoutTypes(code) {
         return sucrase.transform(code, { transforms: ['typescript'], disableESTransforms: true, keepUnusedImports: true }).code;
     } catch (error) {
         throw new SourceError(String(error.message).slice(0, 1000), error.loc?.line);
+    }
+}
+
+function refuseNamespaces(code, plain) {
+    for (const { 0: text, 1: name, index } of code.matchAll(NAMESPACE)) {
+        if (plain.includes(text) || !new RegExp(`\\b${name}\\b`).test(plain)) continue;
+        throw new SourceError('SyntaxError: namespaces are not taken: write an object or a class', code.slice(0, index).split('\n').length);
     }
 }
 
@@ -79,6 +92,9 @@ function withoutExports(code) {
         // The lines stay those of the program.
         if (type === 'ExportNamedDeclaration') edits.push([start, declaration.start, code.slice(start, declaration.start).replace(/[^\n]/g, ' ')]);
         if (type !== 'ExportDefaultDeclaration') continue;
+        if (declaration.type === 'ClassDeclaration') {
+            throw new SourceError('SyntaxError: export default of a class is not taken: export a function or a value', loc.start.line);
+        }
         const lines = code.slice(start, declaration.start).replace(/[^\n]/g, '');
         edits.push([start, declaration.start, `${lines}const ${name} = `]);
         // A function keeps its name for what is around it.
@@ -93,18 +109,18 @@ function asScript(code) {
     try {
         return { code, tree: parse(code, SCRIPT) };
     } catch (error) {
-        if (!/\b(?:import|export)\b/.test(code)) throw syntaxError(error);
+        if (!/\b(?:import|export)\b/.test(code)) throw syntaxError(error, code);
         let script;
         try {
             script = withoutExports(code);
             return { code: script, tree: parse(script, SCRIPT) };
         } catch (second) {
-            throw second instanceof SourceError ? second : syntaxError(error);
+            throw second instanceof SourceError ? second : syntaxError(error, code);
         }
     }
 }
 
-/** As JavaScript or, where that does not parse, without the types of TypeScript. */
+/** As JavaScript or, where that does not parse, without the types of TypeScript: `typed` is then the text with them. */
 async function read(code, language) {
     try {
         return asScript(code);
@@ -116,42 +132,66 @@ async function read(code, language) {
             // The one that got further has understood more of it.
             throw language === 'typescript' || typed.line > error.line ? typed : error;
         }
-        return asScript(plain);
+        const script = asScript(plain);
+        refuseNamespaces(code, plain);
+        return { ...script, typed: code };
     }
+}
+
+/** The function that a statement declares with a name or that is its expression, if it is one that can be called and awaited. */
+function functionOf(statement) {
+    const declared = statement.type === 'VariableDeclaration' && statement.declarations.length === 1 ? statement.declarations[0] : undefined;
+    const made = declared?.init ?? statement;
+    const id = declared?.id ?? statement.id;
+    return /^(?:Arrow)?Function(?:Expression|Declaration)$/.test(made.type) && !made.generator && id?.name ? { name: id.name, params: made.params } : undefined;
+}
+
+/** True where a call may leave the parameter out. The `?` of TypeScript is in `typed` alone. */
+function isOptional({ type, name }, typed) {
+    if (type !== 'Identifier') return type === 'AssignmentPattern' || type === 'RestElement';
+    return typed !== undefined && new RegExp(`(?<![\\w$])${name.replaceAll('$', '\\$')}\\s*\\?\\s*[:,)]`).test(typed);
 }
 
 /** The text of a script whose value is the program: `(refuseImport) => Promise`. Lines are those of `code`. Throws SourceError. */
 export async function prepare(code, language) {
     const fenced = FENCE.exec(code);
-    if (fenced) code = `${fenced[1].replace(/[^\n]/g, '')}\n${fenced[2]}`;
+    if (fenced) code = `${fenced[1].replace(/[^\n]/g, '')}\n${fenced[3]}`;
     code = code.replace(/^(\s*)#!/, '$1//');
-    let tree;
+    let tree, typed;
     let returns = false;
     const imports = [];
-    ({ code, tree } = await read(code, language));
+    let mentions = 0;
+    try {
+        ({ code, tree, typed } = await read(code, language));
+    } catch (error) {
+        if (error instanceof SourceError && FENCE_LINE.test(code)) error.message += ' (a code fence is taken off where it is around all of the text)';
+        throw error;
+    }
     try {
         fullAncestor(tree, (node, _, ancestors) => {
             if (node.type === 'ImportExpression') imports.push(node.start);
+            if (node.type === 'Identifier' && node.name === 'main') ++mentions;
             // A return of the program itself, not of a function in it.
             if (node.type === 'ReturnStatement' && !ancestors.some((one) => /Function/.test(one.type))) returns = true;
         }, walked);
     } catch (error) {
-        throw syntaxError(error);
+        throw syntaxError(error, code);
     }
     const hidden = hiddenName(code, 'refuseImport');
     const edits = imports.map((at) => [at, at + 'import'.length, hidden]);
-    const last = tree.body.at(-1);
+    const body = tree.body.filter(({ type }) => type !== 'EmptyStatement');
+    while (body.length > 1 && body[0].directive) body.shift();
+    const last = body.at(-1);
     if (last?.type === 'ExpressionStatement' && !returns) {
         const { type } = last.expression;
-        const isSole = tree.body.length === 1 && (type === 'ArrowFunctionExpression' || type === 'FunctionExpression');
+        const isSole = body.length === 1 && (type === 'ArrowFunctionExpression' || type === 'FunctionExpression');
         // The statement's own end, since the expression may stand in parentheses.
         const until = code[last.end - 1] === ';' ? last.end - 1 : last.end;
         edits.push([last.start, last.start, 'return ('], [until, until, isSole ? ')()' : ')']);
     }
-    const isMain = last?.type === 'FunctionDeclaration' && tree.body.length === 1 && !last.generator;
-    if (isMain && last.params.every(({ type }) => type === 'AssignmentPattern' || type === 'RestElement')) {
-        edits.push([last.end, last.end, ` return ${last.id.name}();`]);
-    }
+    const isCalled = (one) => one && (body.length === 1 || (one.name === 'main' && mentions === 1));
+    const main = returns || last?.type === 'ExpressionStatement' ? undefined : body.map(functionOf).find(isCalled);
+    if (main?.params.every((one) => isOptional(one, typed))) edits.push([last.end, last.end, `; return ${main.name}();`]);
     code = edited(code, edits);
     refuseImports(code);
     return `(async (${hidden}) => {"use strict"; ${code}\n})`;

@@ -108,9 +108,10 @@ TEST_CASE("checker: work is what the loop itself would do") {
     using Texts = std::vector<std::string>;
     CHECK(answer_of(worker, {"verify", "a", "{}", "b", R"({"type":"array"})"}) == Texts{"ok", ""});
     CHECK(answer_of(worker, {"verify", "a", R"({"$ref":"x"})"})[1].starts_with(R"([{"tool":"a",)"));
-    const Texts refused = answer_of(worker, {"verify", "a", "{}", "b", R"({"items":1})"});
+    const std::string deep = R"({"a":)" + std::string(40, '[') + std::string(40, ']') + "}";
+    const Texts refused = answer_of(worker, {"verify", "a", "{}", "b", deep});
     CHECK(refused[0] == "no");
-    CHECK(refused[1].find("'b': inputSchema/items") != std::string::npos);
+    CHECK(refused[1].find("'b': inputSchema: nested deeper") != std::string::npos);
     CHECK(answer_of(worker, {"declare", "a", "{}", "says"})[1].find("\"a\"(") != std::string::npos);
     for (int twice = 0; twice < 2; ++twice) {
         CHECK(answer_of(worker, {"check", "t", R"({"type":"array","maxItems":1})", "[1]"}) == Texts{"ok"});

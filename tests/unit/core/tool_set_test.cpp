@@ -72,9 +72,10 @@ TEST_CASE("A set whose schemas take long to compile is left to others, and so ar
           Arguments::unchecked);
     CHECK(one->check_call("short", "[]", steps)->arguments == Arguments::unchecked);
     // What is wrong is told by whoever finds it.
-    const std::vector<ToolSpec> bad{specs[0], {"b", "", R"({"type":"array","items":1})", {}}};
+    const std::string deep = R"({"a":)" + std::string(40, '[') + std::string(40, ']') + "}";
+    const std::vector<ToolSpec> bad{specs[0], {"b", "", deep, {}}};
     CHECK(ToolSet::make(bad).has_value());
-    CHECK(has(fault(bad), "'b': inputSchema/items"));
+    CHECK(has(fault(bad), "'b': inputSchema: nested deeper"));
 }
 
 TEST_CASE("What is not checked of the schemas is told of each tool, by whoever compiles them") {
@@ -191,6 +192,8 @@ TEST_CASE("Declarations say what a schema says") {
     CHECK(has(typescript_declarations(both),
               "/** Of the tool */\n  \"t\"(args?: /** Of the schema */ Record<string, unknown>)"));
     CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}]})") == "[string]");
+    CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"number"}})") ==
+          "[string, ...Array<number>]");
     CHECK(argument(R"({"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"number"}})") ==
           "[string, ...Array<number>]");
 }
