@@ -44,7 +44,8 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
     const std::string held =
         verdict.held_bytes < k_disk_slack_bytes
             ? ""
-            : " (" + megabytes(verdict.held_bytes) + " of it in deleted files that its processes held open)";
+            : " (" + megabytes(verdict.held_bytes) +
+                  " of it in deleted files that its processes held open, or in uploads under way)";
     const std::string limit = "the disk limit of " + megabytes(verdict.limit_bytes);
     const std::string nearly_full = "the host's disk is nearly full, and ";
     switch (verdict.why) {

@@ -20,7 +20,7 @@ Error end_error(std::string_view code, std::string detail) {
 }
 
 Error end_of_generation(const sandbox::Manager& sandboxes, const std::string& sandbox_id) {
-    const auto exit = sandboxes.known_end(sandbox_id);
+    const auto exit = sandboxes.last_end(sandbox_id);
     if (!exit || exit->detail.empty())
         return {Errc::sandbox_gone, "the sandbox has ended"};
     return end_error(error_code_of(exit->exit_class), exit->detail);

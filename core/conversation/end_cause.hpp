@@ -21,8 +21,8 @@ namespace atl::conversation {
 /// a sentence.
 base::Error end_error(std::string_view code, std::string detail);
 
-/// The same for the present generation of a sandbox, which is being ended or has just ended. Without a known
-/// cause: sandbox_gone.
+/// The same for the last generation of a sandbox, which is being ended or has ended. Without a known cause,
+/// as after a restart of the server: sandbox_gone.
 base::Error end_of_generation(const sandbox::Manager& sandboxes, const std::string& sandbox_id);
 
 /// Finds the cause for the holder of a lease. The lease must outlive this. Takes the lease's on_end() for

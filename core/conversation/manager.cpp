@@ -499,7 +499,7 @@ void Manager::watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<F
             return reply(found.error());
         const bool is_standalone = found->record.conversation_id.empty();
         if (is_standalone && context_.sandboxes.status(sandbox_id) != sandbox::Status::ready)
-            return reply(Error(Errc::sandbox_gone, "the sandbox has ended"));
+            return reply(end_of_generation(context_.sandboxes, sandbox_id));
         using AtEnd = FileWatches::AtEnd;
         reply(file_watches_.follow(sandbox_id, is_standalone ? AtEnd::ends : AtEnd::waits_for_next));
     });

@@ -72,6 +72,7 @@ struct SandboxQuery {
 struct SandboxView {
     sandbox::Record record;
     sandbox::Status status = sandbox::Status::pending;
+    PauseReason reason = PauseReason::none;  // why one without a conversation has ended, where it is known
     PortUrls open_ports;
     sandbox::Enforcement enforcement;
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/conversation/actions.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -40,6 +41,10 @@ SandboxView view_of(const Context& context, const sandbox::Record& record) {
     SandboxView view;
     view.record = without_env(record);
     view.status = context.sandboxes.status(record.id);
+    const auto end = record.conversation_id.empty() ? context.sandboxes.last_end(record.id)
+                                                    : std::optional<sandbox::Exit>();
+    if (end && !sandbox::is_own_doing(end->exit_class))
+        view.reason = pause_reason_of(end->exit_class);
     if (is_living(view.status))
         view.open_ports = open_ports_of(context, record);
     view.enforcement = context.sandboxes.enforcement(context.sandboxes.network(record), record.id);

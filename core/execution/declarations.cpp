@@ -33,20 +33,56 @@ std::string text_member(const Json& schema, const char* name) {
     return found != schema.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// A schema's description, and what no type says; empty: there is neither.
-std::string remarks_of(const Json& schema) {
+/// The beginning of a long value, cut between characters.
+std::string shortened(std::string value) {
     constexpr std::size_t k_value_bytes = 200;
+    if (value.size() <= k_value_bytes)
+        return value;
+    std::size_t end = k_value_bytes;
+    while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0U) == 0x80)
+        --end;
+    return value.substr(0, end) + "…";
+}
+
+/// The keywords that no type says.
+constexpr const char* k_remark_keywords[] = {"default",
+                                             "examples",
+                                             "format",
+                                             "pattern",
+                                             "minimum",
+                                             "maximum",
+                                             "exclusiveMinimum",
+                                             "exclusiveMaximum",
+                                             "multipleOf",
+                                             "minLength",
+                                             "maxLength",
+                                             "minItems",
+                                             "maxItems",
+                                             "uniqueItems",
+                                             "contains",
+                                             "minContains",
+                                             "maxContains",
+                                             "minProperties",
+                                             "maxProperties",
+                                             "propertyNames",
+                                             "dependentRequired",
+                                             "dependentSchemas",
+                                             "not",
+                                             "if",
+                                             "then",
+                                             "else"};
+
+/// A schema's description, or else its title, and what no type says; empty: there is nothing of that.
+std::string remarks_of(const Json& schema) {
     std::string out = text_member(schema, "description");
+    if (out.empty())
+        out = text_member(schema, "title");
     if (!schema.is_object())
         return out;
-    for (const char* const key :
-         {"default", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-          "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"})
-        if (const auto found = schema.find(key); found != schema.end()) {
-            const std::string value = found->is_string() ? found->get<std::string>() : literal(*found);
-            if (value.size() <= k_value_bytes)
-                out += (out.empty() ? "@" : " @") + std::string(key) + ' ' + value;
-        }
+    for (const char* const key : k_remark_keywords)
+        if (const auto found = schema.find(key); found != schema.end())
+            out += (out.empty() ? "@" : " @") + std::string(key) + ' ' +
+                   shortened(found->is_string() ? found->get<std::string>() : literal(*found));
     return out;
 }
 
@@ -104,11 +140,17 @@ class TypeWriter {
     }
 
   private:
+    /// The type behind what it does not say.
+    std::string described(const Json& schema) {
+        const std::string remarks = remarks_of(schema);
+        return (remarks.empty() ? "" : comment_of(remarks) + ' ') + type_of(schema);
+    }
+
     std::string joined(const Json& schemas, std::string_view between) {
         const bool is_union = between == k_or;
         std::vector<std::string> parts;
         for (const Json& each : schemas) {
-            std::string part = type_of(each);
+            std::string part = described(each);
             if (part != "unknown")
                 parts.push_back(std::move(part));
             else if (is_union)
@@ -145,10 +187,11 @@ class TypeWriter {
         std::string out;
         if (const auto found = schema.find("patternProperties"); found != schema.end() && found->is_object())
             for (const auto& [pattern, each] : found->items())
-                out += (out.empty() ? "" : " | ") + type_of(each);
+                out += (out.empty() ? "" : " | ") + comment_of("names that match " + shortened(pattern)) +
+                       ' ' + described(each);
         if (const auto found = schema.find("additionalProperties");
             found != schema.end() && found->is_object())
-            out += (out.empty() ? "" : " | ") + type_of(*found);
+            out += (out.empty() ? "" : " | ") + described(*found);
         return out.empty() ? "" : "Record<string, " + out + ">";
     }
 
@@ -189,15 +232,15 @@ class TypeWriter {
         if (items == schema.end())
             return "unknown[]";
         if (!items->is_array())
-            return "Array<" + type_of(*items) + ">";
+            return "Array<" + described(*items) + ">";
         std::string out;
         for (const Json& each : *items)
-            out += (out.empty() ? "" : ", ") + type_of(each);
+            out += (out.empty() ? "" : ", ") + described(each);
         auto more = schema.find("additionalItems");
         if (const auto rest = schema.find("items"); has_prefix && rest != schema.end())
             more = rest;
         if (more != schema.end() && more->is_object())
-            out += (out.empty() ? "...Array<" : ", ...Array<") + type_of(*more) + ">";
+            out += (out.empty() ? "...Array<" : ", ...Array<") + described(*more) + ">";
         return "[" + out + "]";
     }
 
@@ -295,15 +338,18 @@ Declaration declaration(const ToolSpec& tool, TypeNames& names) {
             type != schema.end() || schema.contains("properties") || schema.contains("required");
         const bool optional = !schema.contains("required") || schema["required"].empty();
         TypeWriter writer(schema, tool.name, names);
-        const std::string text = writer.type_of(schema);
+        const std::string own = remarks_of(schema);
+        const bool is_said = remarks.empty() || own.empty() || own == remarks;
+        const std::string type_text = writer.type_of(schema);
+        const std::string text = is_said ? type_text : comment_of(own) + ' ' + type_text;
         out.types = writer.named_types();
         if (remarks.empty())
-            remarks = text_member(schema, "description");
+            remarks = own;
         if (is_array)
             parameter = "...args: " + text;
         else
             parameter = is_one ? (optional ? "args?: " : "args: ") + text : "...args: Array<" + text + ">";
-        if (text == "unknown" && !is_one)
+        if (type_text == "unknown" && !is_one)
             parameter = "...args: unknown[]";
     }
     out.member = (remarks.empty() ? "" : "  " + comment_of(remarks) + "\n") + "  " +

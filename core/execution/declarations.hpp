@@ -11,9 +11,10 @@ namespace atl::execution {
 
 inline constexpr std::size_t k_declarations_bytes = 256 * 1024;
 
-/// `declare const codemode: {...}`, behind a `type` for each schema that a $ref names. Descriptions, defaults
-/// and bounds are comments. What has no form in TypeScript is `unknown`. At most k_declarations_bytes: the
-/// tools beyond it are left out, and a comment says how many.
+/// `declare const codemode: {...}`, behind a `type` for each schema that a $ref names. Descriptions, or
+/// else titles, examples, defaults and what no type says are comments; long values are cut. What has no form
+/// in TypeScript is `unknown`. At most k_declarations_bytes: the tools beyond it are left out, and a comment
+/// says how many.
 std::string typescript_declarations(std::span<const ToolSpec> tools);
 
 }  // namespace atl::execution

@@ -9,6 +9,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/plain/inner_paths.hpp"
 #include "core/plain/utf8.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager_parts.hpp"
@@ -16,14 +17,12 @@
 namespace atl::sandbox {
 
 namespace {
-
 std::string end_note(const Exit& exit) {
     std::string text = "ended: " + std::string(to_string(exit.exit_class));
     if (exit.code != 0)
         text += " " + std::to_string(exit.code);
     return exit.detail.empty() ? text : text + "; " + exit.detail;
 }
-
 }  // namespace
 
 using base::Errc;
@@ -473,6 +472,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     Sandbox& sandbox = *lookup(id);
     const bool remains = sandbox.generation->remains;
     const Exit exit = remains ? GenerationMachine::lost_exit() : sandbox.generation->machine.exit();
+    sandbox.last_exit = exit;
     const bool was_ready = sandbox.generation->machine.was_ready();
     Ready ready = std::move(sandbox.generation->ready);
     std::vector<Done> waiters = std::move(sandbox.generation->waiters);

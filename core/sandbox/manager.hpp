@@ -222,6 +222,8 @@ class Manager {
     bool is_ending(const std::string& id) const;
     /// How the generation ends or has just ended, where is_ending(); but for the code.
     std::optional<Exit> known_end(const std::string& id) const;
+    /// The same, and also of the last generation in this run of the server, until the next one begins.
+    std::optional<Exit> last_end(const std::string& id) const;
 
     /// Null for one that is being removed.
     const Record* find(const std::string& id) const;

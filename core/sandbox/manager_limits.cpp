@@ -172,6 +172,11 @@ std::optional<Exit> Manager::known_end(const std::string& id) const {
     return is_ending(id) ? std::optional(lookup(id)->generation->machine.exit()) : std::nullopt;
 }
 
+std::optional<Exit> Manager::last_end(const std::string& id) const {
+    const Sandbox* const sandbox = lookup(id);
+    return sandbox != nullptr && !sandbox->generation ? sandbox->last_exit : known_end(id);
+}
+
 Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
     constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
     Exit exit;

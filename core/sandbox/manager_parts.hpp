@@ -62,7 +62,8 @@ struct ManagedSandbox {
     std::optional<std::uint32_t> host_uid;
     Status status = Status::terminated;
     std::optional<ManagedGeneration> generation;
-    bool is_bare = false;  // made by create_ephemeral()
+    std::optional<Exit> last_exit;  // in this run of the server
+    bool is_bare = false;           // made by create_ephemeral()
     std::function<void(const Exit&)> on_bare_exit;
     bool removing = false;
     bool is_workspace_going = false;  // the rest of the removal is the disk's work, or the next start's

@@ -94,18 +94,11 @@ Result<Response> entry_answer(std::string_view json) {
 }
 
 Task<Result<Response>> async_put(Api& api, RequestContext& context) {
-    const auto id = id_param(context);
-    if (id.has_error())
-        co_return id.error();
     const auto members = put_members(context);
     if (members.has_error())
         co_return members.error();
-    const sandbox::CallSpec spec = members->spec();
-    const std::optional<std::uint64_t> growth_bytes = growth_of(context);
-    const auto json = co_await async_upload(api, context, *id, spec, growth_bytes);
-    if (json.has_error())
-        co_return json.error();
-    co_return entry_answer(*json);
+    const ChangeCall change{"write", OnDisconnect::finish, entry_answer, context.body, growth_of(context)};
+    co_return co_await async_change_files(api, context, *members, change);
 }
 
 Result<Response> removal_answer(std::string_view) {
@@ -207,10 +200,13 @@ Route put_route(Api& api) {
                   "Permissions in octal; else those of the file that is there, or 0644."},
                  {"inplace", R"({"enum":["0","1"]})",
                   "1: write into the file that is there, from its beginning; what comes is there at once, "
-                  "also if the rest does not."}};
+                  "also if the rest does not."},
+                 k_named_parameter};
     put.headers = {{"If-Match", "ETags: 412 unless the file is there and has one of them."},
                    {"If-None-Match", "`*`: 412 if there is a file already; or ETags that it must not have."}};
-    put.responses = {{201, "The file is new.", "FileEntry"}, {200, "It replaced another.", "FileEntry"}};
+    put.responses = {{201, "The file is new.", "FileEntry"},
+                     {200, "It replaced another.", "FileEntry"},
+                     {200, "Progress, then the entry.", "FileStream", k_event_stream_type}};
     put.errors = file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed,
                               Errc::precondition_failed, Errc::unsupported_media_type});
     return put;

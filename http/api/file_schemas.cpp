@@ -35,7 +35,7 @@ Schema frame(const char* type, std::initializer_list<Property> members = {}) {
 }
 
 void add_progress(Schema& out) {
-    const Schema ops = one_of({"mkdir", "move", "copy", "delete", "unpack"});
+    const Schema ops = one_of({"write", "mkdir", "move", "copy", "delete", "unpack"});
     out["FileProgress"] = described(
         frame("file_progress", {{"op", "What is being done.", ops},
                                 {"entries", "Files, links and directories by now.", counter()},

@@ -74,7 +74,8 @@ Task<Result<void>> FileStream::async_send_input() {
         if (*more)
             continue;
         change_.input = nullptr;
-        const auto ended = co_await async_end_upload(api_, context_, sandbox_id_, *call_);
+        const auto ended =
+            co_await async_end_upload(api_, context_, sandbox_id_, *call_, change_.growth_bytes);
         if (ended.has_error())
             co_return ended.error();
     }
@@ -145,7 +146,7 @@ Task<Result<Response>> async_change_files(Api& api, RequestContext& context, con
     if (names.has_error())
         co_return names.error();
     const sandbox::CallSpec spec = members.spec();
-    auto call = co_await async_call(api, context, *id, spec);
+    auto call = co_await async_call(api, context, *id, spec, change.growth_bytes);
     if (call.has_error())
         co_return call.error();
     if (context.accepts() == MediaType::event_stream)
@@ -154,7 +155,7 @@ Task<Result<Response>> async_change_files(Api& api, RequestContext& context, con
         const auto sent = co_await (*call)->async_send(*change.input);
         if (sent.has_error())
             co_return sent.error();
-        const auto ended = co_await async_end_upload(api, context, *id, **call);
+        const auto ended = co_await async_end_upload(api, context, *id, **call, change.growth_bytes);
         if (ended.has_error())
             co_return ended.error();
     }

@@ -2,6 +2,8 @@
 // progress (`Accept: text/event-stream`). Not here: what calls there are, and what their replies mean.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "http/api/file_call.hpp"
@@ -13,7 +15,8 @@ struct ChangeCall {
     OnDisconnect on_disconnect = OnDisconnect::finish;
     /// The answer, from the guest's reply. Errors: bridge_failed.
     base::Result<Response> (*answer)(std::string_view reply) = nullptr;
-    BodySource* input = nullptr;  // of the request; null: the call takes none
+    BodySource* input = nullptr;                  // of the request; null: the call takes none
+    std::optional<std::uint64_t> growth_bytes{};  // as async_call() has them
 };
 
 /// Begins the call and answers the request with it. A stream begins with the first progress: what fails

@@ -227,48 +227,29 @@ Task<Result<void>> async_check_room(Api& api, RequestContext& context, const std
 
 }  // namespace
 
-Task<Result<std::string>> async_upload(Api& api, RequestContext& context, const std::string& sandbox_id,
-                                       const sandbox::CallSpec& spec,
-                                       std::optional<std::uint64_t> growth_bytes) {
-    auto lease = co_await async_lease(api, context, sandbox_id, conversation::LeaseUse::request);
-    if (lease.has_error())
-        co_return lease.error();
-    if (growth_bytes) {
-        const auto room = co_await async_check_room(api, context, sandbox_id, *growth_bytes);
+Task<Result<void>> async_end_upload(Api& api, RequestContext& context, const std::string& sandbox_id,
+                                    GuestCall& call, std::optional<std::uint64_t> growth_bytes) {
+    if (!growth_bytes) {
+        const auto room = co_await async_check_room(api, context, sandbox_id, std::nullopt);
         if (room.has_error())
             co_return room.error();
     }
-    GuestCall call(context, std::move(*lease));
-    if (const auto begun = call.begin(api, spec); begun.has_error())
-        co_return begun.error();
-    const auto sent = co_await call.async_send(*context.body);
-    if (sent.has_error())
-        co_return sent.error();
-    if (growth_bytes) {
-        call.end_input();
-    } else {
-        const auto ended = co_await async_end_upload(api, context, sandbox_id, call);
-        if (ended.has_error())
-            co_return ended.error();
-    }
-    co_return co_await call.async_reply();
-}
-
-Task<Result<void>> async_end_upload(Api& api, RequestContext& context, const std::string& sandbox_id,
-                                    GuestCall& call) {
-    const auto room = co_await async_check_room(api, context, sandbox_id, std::nullopt);
-    if (room.has_error())
-        co_return room.error();
     call.end_input();
     co_return Result<void>();
 }
 
 Task<Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& context,
                                                     const std::string& sandbox_id,
-                                                    const sandbox::CallSpec& spec) {
+                                                    const sandbox::CallSpec& spec,
+                                                    std::optional<std::uint64_t> growth_bytes) {
     auto lease = co_await async_lease(api, context, sandbox_id, conversation::LeaseUse::request);
     if (lease.has_error())
         co_return lease.error();
+    if (growth_bytes) {
+        const auto room = co_await async_check_room(api, context, sandbox_id, growth_bytes);
+        if (room.has_error())
+            co_return room.error();
+    }
     auto call = std::make_unique<GuestCall>(context, std::move(*lease));
     if (const auto begun = call->begin(api, spec); begun.has_error())
         co_return begun.error();

@@ -102,22 +102,17 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     std::string bytes_;           // behind those
 };
 
-/// A call whose input is the body of the request; gives its reply. `growth_bytes`: the bytes by which the
-/// workspace will grow, where they are known: then it is checked before the first of them whether they fit.
-/// Else it is checked behind the last whether the workspace is over its limit, and what was written counts
-/// for nothing where the call does not write in place. Errors: those of async_lease(), GuestCall::begin(),
-/// async_send() and async_reply(); disk_full.
-base::Task<base::Result<std::string>> async_upload(Api& api, RequestContext& context,
-                                                   const std::string& sandbox_id,
-                                                   const sandbox::CallSpec& spec,
-                                                   std::optional<std::uint64_t> growth_bytes);
-/// Ends the input of an upload, unless the workspace is over its limit. Errors: disk_full.
+/// Leases the sandbox and begins a call in it. `growth_bytes`: the bytes by which the workspace will grow,
+/// where they are known: then it is checked before the first of them whether they fit. Errors: those of
+/// async_lease() and GuestCall::begin(); disk_full.
+base::Task<base::Result<std::unique_ptr<GuestCall>>> async_call(
+    Api& api, RequestContext& context, const std::string& sandbox_id, const sandbox::CallSpec& spec,
+    std::optional<std::uint64_t> growth_bytes = std::nullopt);
+/// Ends the input of an upload. Without `growth_bytes`, as async_call() had them, it is checked whether the
+/// workspace is over its limit by now, and what was written counts for nothing where the call does not write
+/// in place. Errors: disk_full.
 base::Task<base::Result<void>> async_end_upload(Api& api, RequestContext& context,
-                                                const std::string& sandbox_id, GuestCall& call);
-
-/// Leases the sandbox and begins a call in it. Errors: those of async_lease() and GuestCall::begin().
-base::Task<base::Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& context,
-                                                                const std::string& sandbox_id,
-                                                                const sandbox::CallSpec& spec);
+                                                const std::string& sandbox_id, GuestCall& call,
+                                                std::optional<std::uint64_t> growth_bytes);
 
 }  // namespace atl::http

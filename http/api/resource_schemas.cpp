@@ -132,6 +132,10 @@ Schema sandbox() {
                    {"userId", "The user of your product that it belongs to; null: none.", nullable_text()},
                    generation(),
                    {"status", "Whether it runs.", ref("SandboxStatus")},
+                   {"statusReason",
+                    "Why it has ended: oom, disk or crash; null: it has not, its conversation says it, or it "
+                    "ended before the last start of the server.",
+                    ref("StatusReason")},
                    public_url(),
                    open_ports(),
                    limits(),

@@ -86,8 +86,8 @@ void add_tool_schemas(Schema& out) {
              {"args", "The arguments of the tool, as `GET /v1/tools` has their schema.", any_object()},
              {"context",
               "Anything of yours, at most 16 KiB: it is logged and comes back in the result. A `toolCallId` "
-              "in it is in the events, too; a `sandboxId` in it is the sandbox to work in.",
-              any_object()}},
+              "in it is in the events, too; a `sandboxId` in it is the sandbox to work in. null: none.",
+              any_of_these({any_object(), Schema{{"type", "null"}}})}},
             {"args"}),
         "A call of a tool.");
     add_tool_result(out);

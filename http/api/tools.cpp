@@ -22,6 +22,7 @@
 #include "http/api/tool_progress.hpp"
 #include "http/api/tool_stream.hpp"
 #include "http/wire/download.hpp"
+#include "http/wire/text.hpp"
 
 namespace atl::http {
 namespace {
@@ -41,6 +42,7 @@ struct ToolForm {
     std::string arguments;  // JSON text
     std::string context;    // likewise; empty: none
     std::string tool_call_id;
+    std::string misnamed_sandbox;  // the member of the context that seems to be meant, where none names it
     std::optional<CommandForm> command;  // of run_command
     EventNames names = EventNames::none;
     std::shared_ptr<ToolProgressLog> progress;  // once the call is under way
@@ -73,18 +75,28 @@ std::string first_bytes(std::string_view text, std::size_t limit_bytes) {
     return out;
 }
 
+/// True if `name` is `sandboxId` in another spelling, such as `sandbox_id`.
+bool resembles_sandbox_id(std::string_view name) {
+    std::string letters;
+    std::ranges::copy_if(name, std::back_inserter(letters), [](char c) { return c != '_' && c != '-'; });
+    return iequals(letters, "sandboxId");
+}
+
 /// The sandbox counts also where it stands in the context alone.
 void read_context_sandbox(ObjectReader& reader, const Json& context, ToolForm& form) {
     ObjectReader inner(context, "context.");
-    if (inner.is_null("sandboxId"))
-        return;
-    const auto id = inner.string("sandboxId", k_max_sandbox_id_bytes);
+    const auto id =
+        inner.is_null("sandboxId") ? std::nullopt : inner.string("sandboxId", k_max_sandbox_id_bytes);
     if (id && form.sandbox_id && *id != *form.sandbox_id)
         inner.fail("sandboxId", "the same as `sandboxId` where both are there");
     if (inner.failed())
         reader.fail(inner.finish().error());
     else if (id)
         form.sandbox_id = id;
+    for (const auto& [name, value] : context.items()) {
+        if (!form.sandbox_id && value.is_string() && resembles_sandbox_id(name))
+            form.misnamed_sandbox = name;
+    }
 }
 
 Result<ToolForm> read_form(const Json& body) {
@@ -97,7 +109,8 @@ Result<ToolForm> read_form(const Json& body) {
     form.arguments = object_text(reader, "args");
     if (form.arguments.empty())
         reader.fail("args", "an object with the tool's arguments");
-    form.context = object_text(reader, "context");
+    if (!reader.is_null("context"))
+        form.context = object_text(reader, "context");
     if (form.context.size() > base::k_max_tool_context_bytes)
         reader.fail("context",
                     "an object of at most " + std::to_string(base::k_max_tool_context_bytes) + " bytes");
@@ -123,6 +136,9 @@ std::string unavailable_json(const ToolForm& form, const Error* why = nullptr, c
              "This operation requires a sandbox environment.", "Send the id of the sandbox as `sandboxId`."},
             form.context);
     const bool is_missing = !form.sandbox_id;
+    const std::string unread = form.misnamed_sandbox.empty()
+                                   ? std::string()
+                                   : "`context." + form.misnamed_sandbox + "` is not read. ";
     const std::string error = why != nullptr ? "The sandbox is not available now: " + why->detail()
                               : is_missing   ? "Missing sandbox context - sandboxId required"
                                              : "Sandbox context missing - sandboxId is required";
@@ -131,7 +147,8 @@ std::string unavailable_json(const ToolForm& form, const Error* why = nullptr, c
          is_missing || why != nullptr
              ? "This operation requires a sandbox environment. Please try again."
              : "This operation requires a sandbox environment. Please refresh and try again.",
-         is_missing ? "Send the id of the sandbox as `sandboxId`, beside `args` or in `context`." : ""},
+         is_missing ? unread + "Send the id of the sandbox as `sandboxId`, beside `args` or in `context`."
+                    : ""},
         form.context);
 }
 

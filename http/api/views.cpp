@@ -138,6 +138,7 @@ void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxV
     json.key("userId").string_or_null(record.user_id);
     json.key("generation").number(record.generation);
     json.key("status").string(to_string(view.status));
+    write_text_or_null(json.key("statusReason"), to_string(view.reason));
     write_text_or_null(json.key("sandboxPublicUrl"),
                        has_ended ? "" : preview_url(url, record.id, record.network, record.preview));
     write_open_ports(json.key("openPorts"), view.open_ports);

@@ -116,8 +116,15 @@ void probe_silent_clients(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
+/// Whose clients an IPv6 address takes.
+enum class Families : std::uint8_t {
+    as_host,  // `::` those of IPv4, too, unless the host says otherwise (ipv6(7))
+    own,
+};
+
 // On an error none, and errno in `error_number` with the name of the call in `call`.
-UniqueFd listen_at(const sockaddr* address, socklen_t length, const char*& call, int& error_number) {
+UniqueFd listen_at(const sockaddr* address, socklen_t length, Families families, const char*& call,
+                   int& error_number) {
     UniqueFd fd(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1;
     call = "socket";
@@ -125,6 +132,8 @@ UniqueFd listen_at(const sockaddr* address, socklen_t length, const char*& call,
     if (is_done) {
         ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         probe_silent_clients(fd.get());
+        if (families == Families::own && address->sa_family == AF_INET6)
+            ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
         call = "bind";
         is_done = ::bind(fd.get(), address, length) == 0;
     }
@@ -264,6 +273,12 @@ base::Result<std::vector<Listener>> Listener::open_all(base::Executor executor, 
     const char* call = "getaddrinfo";
     int error = EADDRNOTAVAIL;
     int tries = 1;
+    // Where a name has both, `::` would take the port of 0.0.0.0.
+    Families families = Families::as_host;
+    for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next) {
+        if (each->ai_addr->sa_family == AF_INET)
+            families = Families::own;
+    }
     std::vector<Listener> opened;
     for (const addrinfo* at = addresses; at != nullptr;) {
         sockaddr_storage address{};
@@ -276,7 +291,7 @@ base::Result<std::vector<Listener>> Listener::open_all(base::Executor executor, 
         // A name may have one address twice.
         if (std::ranges::find(opened, address_text(address), &Listener::address_) != opened.end())
             continue;
-        UniqueFd fd = listen_at(reinterpret_cast<const sockaddr*>(&address), length, call, error);
+        UniqueFd fd = listen_at(reinterpret_cast<const sockaddr*>(&address), length, families, call, error);
         if (fd) {
             ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
             opened.push_back(Listener(executor, std::move(fd), address.ss_family, reach_of(address)));
@@ -286,7 +301,10 @@ base::Result<std::vector<Listener>> Listener::open_all(base::Executor executor, 
             opened.clear();
             at = addresses;
         } else if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) {
-            return failure(spec, call, error, remedy_for(error));
+            // Where it is taken, clients of the name could reach, and send their keys to, another program.
+            const std::string taken = address_text(address);
+            return failure(taken == spec ? spec : taken + ", an address of " + spec, call, error,
+                           remedy_for(error));
         }
     }
     if (opened.empty())
@@ -311,7 +329,8 @@ std::optional<Listener> Listener::open_loopback(base::Executor executor, int fam
         length = sizeof v6;
     }
     const char* call = nullptr;
-    UniqueFd fd = listen_at(reinterpret_cast<const sockaddr*>(&address), length, call, error_number);
+    UniqueFd fd =
+        listen_at(reinterpret_cast<const sockaddr*>(&address), length, Families::as_host, call, error_number);
     if (!fd)
         return std::nullopt;
     Listener listener(executor, std::move(fd), family, ListenerScope::loopback);

@@ -40,7 +40,7 @@ class Listener {
                                                     std::optional<gid_t> unix_group = std::nullopt);
     /// A listener on each of these addresses that this host has; an address may be of a family that the host
     /// lacks. For port 0 the kernel chooses one port for all. `spec` is for the error. Errors: listen_failed,
-    /// if the host has none of them, or another program has one of them.
+    /// if the host has none of them, or another program has one of them, which the error names.
     static base::Result<std::vector<Listener>> open_all(base::Executor executor, const std::string& spec,
                                                         const addrinfo* addresses);
     /// A listener on 127.0.0.1 (AF_INET) or [::1] (AF_INET6), without a look-up. None: `error_number` is

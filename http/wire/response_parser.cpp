@@ -17,7 +17,7 @@ using base::Error;
 using namespace std::string_view_literals;
 
 constexpr std::string_view k_response_version = "HTTP/1."sv;
-constexpr std::size_t k_least_status_line_bytes = "HTTP/1.1 200"sv.size();
+constexpr std::size_t k_status_digits = 3;
 
 Error not_http(std::string_view why) {
     return {Errc::upstream_failed,
@@ -43,6 +43,23 @@ bool is_field_name(std::string_view text) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                "!#$%&'*+-.^_`|~"sv.find(c) != std::string_view::npos;
     });
+}
+
+// True if a lenient reader could take `name`, which is no token or has a space behind it, for a field that
+// frames the message: only letters are compared.
+bool resembles_framing(std::string_view name) {
+    std::string letters;
+    for (const char c : name) {
+        const char lower = static_cast<char>(c | 0x20);
+        if (lower >= 'a' && lower <= 'z')
+            letters += lower;
+    }
+    return letters.find("contentlength") != std::string::npos ||
+           letters.find("transferencoding") != std::string::npos;
+}
+
+bool is_blank(char c) {
+    return c == ' ' || c == '\t';
 }
 
 // The characters of a field's value, of a reason and of a chunk's extension, with those of other alphabets.
@@ -126,8 +143,8 @@ base::Result<bool> ResponseParser::read_line(std::string_view& bytes) {
     line_ += bytes.substr(0, is_whole ? end : count);
     bytes.remove_prefix(count);
     // Another protocol may wait for words of the client, so its first bytes are enough.
-    if (part_ == Part::status_line &&
-        k_response_version.substr(0, line_.size()) != line_.substr(0, k_response_version.size()))
+    if (part_ == Part::status_line && !iequals(k_response_version.substr(0, line_.size()),
+                                               std::string_view(line_).substr(0, k_response_version.size())))
         return not_http("its answer does not begin with HTTP/1.1 or HTTP/1.0");
     if (part_ == Part::chunk_end && !line_.empty() && line_ != "\r")
         return not_http("a chunk is longer than its line says");
@@ -167,16 +184,19 @@ base::Result<void> ResponseParser::take_line() {
 }
 
 base::Result<void> ResponseParser::take_status_line() {
+    // `HTTP/1.` was compared as its bytes came.
     const std::string_view line = line_;
-    const std::string_view rest = line.substr(std::min(k_least_status_line_bytes, line.size()));
-    const auto status =
-        line.size() < k_least_status_line_bytes ? std::nullopt : parse_decimal(line.substr(9, 3));
-    if (!status || *status < 100 || (line[7] != '0' && line[7] != '1') || line[8] != ' ' ||
-        (!rest.empty() && rest.front() != ' ') || !is_line_text(rest))
+    const char version = line.size() > k_response_version.size() ? line[k_response_version.size()] : '\0';
+    const std::string_view behind = line.substr(std::min(k_response_version.size() + 1, line.size()));
+    const std::string_view rest = trimmed(behind);
+    const auto status = parse_decimal(rest.substr(0, k_status_digits));
+    const std::string_view reason = rest.substr(std::min(k_status_digits, rest.size()));
+    if ((version != '0' && version != '1') || behind.empty() || !is_blank(behind.front()) || !status ||
+        *status < 100 || (!reason.empty() && !is_blank(reason.front())) || !is_line_text(reason))
         return not_http("its first line is not one as `HTTP/1.1 200 OK`");
     status_ = static_cast<unsigned>(*status);
-    is_http_11_ = line[7] == '1';
-    reason_ = arena_.keep(rest.substr(std::min<std::size_t>(1, rest.size())));
+    is_http_11_ = version == '1';
+    reason_ = arena_.keep(trimmed(reason));
     part_ = Part::head;
     return {};
 }
@@ -208,17 +228,21 @@ base::Result<void> ResponseParser::end_field() {
         return {};
     const std::string_view field = field_;
     const std::size_t colon = std::min(field.find(':'), field.size());
+    const std::string_view written_name = field.substr(0, colon);
     // RFC 9112 section 5.1: a proxy removes the space before the colon.
-    const std::string_view name = trimmed(field.substr(0, colon));
+    const std::string_view name = trimmed(written_name);
     const std::string_view value = trimmed(field.substr(std::min(colon + 1, field.size())));
-    if (colon == field.size() || !is_field_name(name) || !is_line_text(value))
+    if (colon == field.size() || !is_line_text(value))
         return not_http("a line of its head or trailers is not one as `Name: value`");
     if (++field_count_ > base::k_max_answer_fields)
         return too_much("", fmt::format("{} fields", base::k_max_answer_fields));
+    if (!is_field_name(written_name) && resembles_framing(written_name))
+        return uncertain("the name of a field resembles Content-Length or Transfer-Encoding");
     auto taken = take_framing(name, value);
-    if (part_ == Part::head)
+    const bool passes = is_field_name(name);
+    if (passes && part_ == Part::head)
         arena_.add_field(name, value);
-    else
+    else if (passes)
         arena_.add_trailer(name, value);
     field_.clear();
     return taken;

@@ -1,11 +1,13 @@
 // Reads the responses of another server from bytes. It takes what browsers and curl take where the meaning is
 // certain (RFC 9112 sections 2.2, 4, 5.1, 5.2 and 6.3): lines that end in a bare LF, a status line without a
-// reason, folded fields, which become one line, spaces before a colon, Content-Length given again with the
-// same value. It refuses what two readers could understand differently: Content-Length with
-// Transfer-Encoding, lengths that differ, any transfer coding but `chunked`, a NUL or a bare CR in a line.
-// Bounded: head, chunk lines and trailers have a cap, and so has the number of fields; a body has none, since
-// nothing of it is kept. Pure: no socket, no clock. One message at a time; begin() before each, an interim
-// response (1xx) being one of its own.
+// reason, with several spaces or tabs or with `http/1.1`, folded fields, which become one line, spaces before
+// a colon, Content-Length given again with the same value. Fields whose name is no token are left out. It
+// refuses what two readers could understand differently: Content-Length with Transfer-Encoding, lengths that
+// differ, any transfer coding but `chunked`, a NUL or a bare CR in a line, a name that is no token and
+// resembles one of these two fields, also by a space before the colon. Bounded: head, chunk lines and
+// trailers have a cap, and so has the number of fields; a body has none, since nothing of it is kept. Pure:
+// no socket, no clock. One message at a time; begin() before each, an interim response (1xx) being one of its
+// own.
 #pragma once
 
 #include <optional>
@@ -56,7 +58,7 @@ class ResponseParser {
 
     // Valid once head_done(), trailers once done(); until begin().
     unsigned status() const noexcept { return status_; }
-    /// As sent; may be empty.
+    /// Without spaces around it; may be empty.
     std::string_view reason() const noexcept { return arena_.view(reason_); }
     const std::vector<HeaderField>& fields() const noexcept { return fields_; }
     const std::vector<HeaderField>& trailers() const noexcept { return trailers_; }

@@ -367,16 +367,18 @@ test('a change of files tells its progress where that is asked for; one that bre
     const frames = (op, status, result) => [progress(op), { type: 'file_result', op, status, result }];
     const streams = [frames('copy', 201, { path: 'e' }), frames('delete', 204, null), [progress('copy'), { type: 'error', code: 'disk_full', detail: 'd' }], [progress('copy')]];
     const answer = ({ response }) => sendFrames(response, streams.shift());
-    const answers = { [`POST ${ROOT}/files/d`]: answer, [`DELETE ${ROOT}/files/d`]: answer, [`PUT ${ROOT}/archive`]: ({ response }) => sendFrames(response, frames('unpack', 200, { entries: 3, bytes: 7 })) };
+    const answers = { [`POST ${ROOT}/files/d`]: answer, [`DELETE ${ROOT}/files/d`]: answer, [`PUT ${ROOT}/archive`]: ({ response }) => sendFrames(response, frames('unpack', 200, { entries: 3, bytes: 7 })), [`PUT ${ROOT}/files/w`]: ({ response }) => sendFrames(response, frames('write', 201, { path: 'w' })) };
     await withStub({ answers }, async ({ files }, { requests }) => {
         const told = [];
         const onProgress = (one) => told.push(one);
         assert.deepEqual(await files.copy('d', 'e', { onProgress }), { path: 'e' });
         assert.equal(await files.remove('d', { recursive: true, onProgress }), undefined);
         assert.deepEqual(await files.unpack('tar', { onProgress }), { entries: 3, bytes: 7 });
-        assert.deepEqual(told, [progress('copy'), progress('delete'), progress('unpack')]);
+        assert.deepEqual(await files.write('w', 'text', { onProgress }), { path: 'w' });
+        assert.deepEqual(told, [progress('copy'), progress('delete'), progress('unpack'), progress('write')]);
         assert.ok(requests.every(({ headers }) => headers.accept === 'text/event-stream'));
         assert.equal(requests[2].body.toString(), 'tar');
+        assert.equal(requests[3].body.toString(), 'text');
         assert.equal((await errorOf(files.copy('d', 'e', { onProgress }))).code, 'disk_full');
         assert.equal((await errorOf(files.copy('d', 'e', { onProgress }))).code, 'connection_failed');
     });

@@ -25,6 +25,11 @@ void check_body(const http::ResponseParser& parser, const std::string& body) {
         require(length && body.size() == *length, "a body has the promised length");
     if (parser.body_end() == http::BodyEnd::none)
         require(body.empty(), "what has no body has none");
+    for (const auto* const fields : {&parser.fields(), &parser.trailers()})
+        for (const auto& [name, value] : *fields)
+            require(!name.empty() && name.find_first_of(" \t:()\x7f") == std::string_view::npos &&
+                        value.find_first_of("\r\n") == std::string_view::npos,
+                    "a field that passes has a plain name and one line");
     for (const auto& [name, value] : parser.fields())
         require(!http::iequals(name, "Transfer-Encoding") || parser.body_end() == http::BodyEnd::chunked ||
                     parser.body_end() == http::BodyEnd::none,

@@ -248,6 +248,9 @@ class Walk {
         const auto same = client.request("GET", target, "", {{"If-None-Match", "*"}});
         recorder.keep("getFile", same.status, same.header("content-type"), same.body);
         const HeaderList stream{{"Accept", "text/event-stream"}};
+        const auto written =
+            client.request("PUT", recorder.target("putFile", plan), "# Plan of June\n", stream);
+        recorder.keep("putFile", written.status, written.header("content-type"), written.body);
         call("changeFile", plan, {{"op", "copy"}, {"to", "notes/draft.md"}}, stream);
         call("deleteFile", {{"id", sandbox}, {"path", "notes/draft.md"}}, nullptr, stream);
         call("changeFile", plan, {{"op", "copy"}, {"to", "notes/plan-2.md"}});

@@ -60,6 +60,10 @@ TEST_CASE("A change of files that streams ends with the answer that it has witho
     const Json unpacked = lab.result(lab.ask("PUT", "archive?path=u", archive.body));
     CHECK(unpacked["result"]["entries"] == 2);
     CHECK(lab.client.request("GET", lab.path("files/u/f")).body == "one\n");
+    const Json written = lab.result(lab.ask("PUT", "files/w", "text"));
+    CHECK(written["op"] == "write");
+    CHECK(written["status"] == 201);
+    CHECK(written["result"]["size"] == 4);
     const auto named = lab.ask("POST", "files/d?named=1", R"({"op":"mkdir"})");
     CHECK(named.body.starts_with("event: file_"));
 }
@@ -75,29 +79,35 @@ TEST_CASE("A change of files that fails at once has its own status, also where a
     CHECK(code_of(broken) == "invalid_archive");
 }
 
-TEST_CASE("An archive that is long on its way tells how much of it is unpacked") {
+TEST_CASE("An archive and a file that are long on their way tell how much of them has come") {
     Lab lab;
     lab.make("mkdir d; head -c 20000000 /dev/zero > d/f");
     const auto archive = lab.client.request("GET", lab.path("archive?path=d"));
     REQUIRE(archive.status == 200);
-    HttpClient slow = lab.api.connect();
-    slow.connect();
-    slow.send_raw("PUT " + lab.path("archive?path=u") + " HTTP/1.1\r\nHost: " + lab.server.address() +
-                  "\r\nX-API-Key: " + lab.server.key() + "\r\nAccept: text/event-stream\r\nContent-Length: " +
-                  std::to_string(archive.body.size()) + "\r\n\r\n");
-    std::string seen;
-    // Progress comes between the pieces: byte by byte they are enough of them for it.
-    for (std::size_t at = 0; at < archive.body.size() && seen.find("\n\n", seen.find("data: ")) == seen.npos;
-         ++at) {
-        slow.send_raw(archive.body.substr(at, 1));
-        std::array<char, 4096> bytes;
-        const ssize_t size = ::recv(slow.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-        if (size > 0)
-            seen.append(bytes.data(), static_cast<std::size_t>(size));
+    const std::pair<const char*, const char*> uploads[] = {
+        {"archive?path=u", "unpack"}, {"files/new", "write"}, {"files/d/f?inplace=1", "write"}};
+    for (const auto& [path, op] : uploads) {
+        HttpClient slow = lab.api.connect();
+        slow.connect();
+        slow.send_raw("PUT " + lab.path(path) + " HTTP/1.1\r\nHost: " + lab.server.address() +
+                      "\r\nX-API-Key: " + lab.server.key() +
+                      "\r\nAccept: text/event-stream\r\nContent-Length: " +
+                      std::to_string(archive.body.size()) + "\r\n\r\n");
+        std::string seen;
+        // Progress comes between the pieces: byte by byte they are enough of them for it.
+        for (std::size_t at = 0;
+             at < archive.body.size() && seen.find("\n\n", seen.find("data: ")) == seen.npos; ++at) {
+            slow.send_raw(archive.body.substr(at, 1));
+            std::array<char, 4096> bytes;
+            const ssize_t size = ::recv(slow.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+            if (size > 0)
+                seen.append(bytes.data(), static_cast<std::size_t>(size));
+        }
+        INFO(seen);
+        CHECK(seen.starts_with("HTTP/1.1 200 "));
+        CHECK(seen.find(R"(data: {"type":"file_progress","op":")" + std::string(op) + R"(","entries":)") !=
+              std::string::npos);
     }
-    INFO(seen);
-    CHECK(seen.starts_with("HTTP/1.1 200 "));
-    CHECK(seen.find(R"(data: {"type":"file_progress","op":"unpack","entries":)") != std::string::npos);
 }
 
 }  // namespace file_progress_test

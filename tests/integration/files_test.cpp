@@ -555,6 +555,7 @@ TEST_CASE("An upload without a length, or an archive, that goes over the disk li
         INFO(path << ": " << answer.body);
         CHECK(answer.status == 507);
         CHECK(code_of(answer) == "disk_full");
+        CHECK(answer.body.find("held open)") == std::string::npos);  // not by processes alone
         // The sandbox may be ended for it just now.
         CHECK(eventually([&] { return lab.api.message(made["id"], "echo still").output == "still\n"; }));
     }

@@ -130,6 +130,14 @@ TEST_CASE("Without a sandbox, or with one that is not there, a tool says so in t
     CHECK(run(api.http(), "list_directory",
               {{"sandboxId", nullptr}, {"args", arguments}})["technicalDetails"]["errorCode"] ==
           "MISSING_SANDBOX");
+    for (const char* const name : {"sandbox_id", "SandboxId"}) {
+        const Json misnamed = run(api.http(), "list_directory",
+                                  {{"args", arguments}, {"context", {{name, std::string(20, 'a')}}}});
+        CHECK(misnamed["technicalDetails"]["errorCode"] == "MISSING_SANDBOX");
+        CHECK(misnamed["suggestions"][0] ==
+              "`context." + std::string(name) +
+                  "` is not read. Send the id of the sandbox as `sandboxId`, beside `args` or in `context`.");
+    }
     for (const std::string& id : {std::string(20, 'a'), std::string(""), std::string("../x")})
         CHECK(run(api.http(), "list_directory", body_of(id, arguments)) == k_unavailable);
     const auto streamed =
@@ -157,6 +165,10 @@ TEST_CASE("The sandbox of the context counts where the call names none, and must
     CHECK(succeeds(id, id));
     CHECK(succeeds(id, nullptr));
     CHECK_FALSE(succeeds(nullptr, nullptr));
+    const Json without = run(api.http(), "list_directory",
+                             {{"sandboxId", id}, {"args", {{"path", "."}}}, {"context", nullptr}});
+    CHECK(without["success"] == true);
+    CHECK_FALSE(without.contains("context"));
     CHECK(Json::parse(call(nullptr, std::string(20, 'a')).body)["technicalDetails"]["errorCode"] ==
           "SANDBOX_UNAVAILABLE");
     for (const Json& other : {Json(std::string(20, 'a')), Json(5)}) {

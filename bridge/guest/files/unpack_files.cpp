@@ -2,7 +2,7 @@
 // comes. A zip, whose directory is at its end, is kept in an unnamed file of the workspace first. Each file
 // appears complete, each directory open to its owner until all is in it: its own mode and time come at the
 // end. An entry that leads out, or that is no file, directory or link, ends it; what was unpacked before
-// stays. The directory is made with the first entry.
+// stays. The directory is made with the first entry; an entry "." is itself.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -68,18 +68,19 @@ bool has_parent_part(std::string_view path) {
 
 /// A directory of the archive that is not complete.
 struct OpenFolder {
-    mode_t mode;
+    std::optional<mode_t> mode;  // none: it keeps its own
     std::int64_t mtime;
 };
 /// By their paths, those in other ones first: the mode of an outer one may forbid the way to them.
 using OpenFolders = std::map<std::string, OpenFolder, std::greater<>>;
 
 /// By the link in /proc: the present mode may forbid to open it. False, and errno.
-bool set_folder(const Beneath& root, const std::string& path, mode_t mode, timespec mtime) {
+bool set_folder(const Beneath& root, const std::string& path, std::optional<mode_t> mode, timespec mtime) {
     const base::UniqueFd folder = root.open(path, O_PATH | O_DIRECTORY);
     const std::string link = "/proc/self/fd/" + std::to_string(folder.get());
     const timespec times[2] = {{0, UTIME_OMIT}, mtime};
-    return folder && utimensat(AT_FDCWD, link.c_str(), times, 0) == 0 && chmod(link.c_str(), mode) == 0;
+    return folder && utimensat(AT_FDCWD, link.c_str(), times, 0) == 0 &&
+           (!mode || chmod(link.c_str(), *mode) == 0);
 }
 
 /// A file of the archive that is being written.
@@ -122,6 +123,8 @@ class Unpacking {
         return job_.root.make_place(path);
     }
     CallEnd make_folder(const ArchiveEntry& entry, const std::string& path);
+    CallEnd make_top(const ArchiveEntry& entry);
+    CallEnd keep_open(std::string plain, const OpenFolder& folder);
     CallEnd make_link(const ArchiveEntry& entry, const std::string& path) const;
     CallEnd make_hard_link(const ArchiveEntry& entry, const std::string& path) const;
 
@@ -152,12 +155,26 @@ CallEnd Unpacking::make_folder(const ArchiveEntry& entry, const std::string& pat
     if (!place ||
         (mkdirat(place->directory.get(), place->name.c_str(), k_owner_may_all) != 0 && errno != EEXIST))
         return refuse_from_errno();
-    // Later entries go in, whatever its mode says of its owner, and move its time on.
-    if (!set_folder(job_.root, path, entry.mode | k_owner_may_all, {0, UTIME_OMIT}))
+    return keep_open(plain_path(path), {entry.mode, entry.mtime});
+}
+
+/// The directory that is unpacked into. The workspace is private to its owner, whatever an archive says.
+CallEnd Unpacking::make_top(const ArchiveEntry& entry) {
+    if (prefix_.empty())
+        return keep_open("", {std::nullopt, entry.mtime});
+    if (!make_place(prefix_ + "x"))
         return refuse_from_errno();
-    std::string plain = plain_path(path);
+    return keep_open(plain_path(prefix_), {entry.mode, entry.mtime});
+}
+
+CallEnd Unpacking::keep_open(std::string plain, const OpenFolder& folder) {
+    // Later entries go in, whatever its mode says of its owner, and move its time on.
+    const std::optional<mode_t> mode =
+        folder.mode ? std::optional(*folder.mode | k_owner_may_all) : std::nullopt;
+    if (!set_folder(job_.root, plain, mode, {0, UTIME_OMIT}))
+        return refuse_from_errno();
     const std::size_t bytes = bytes_of_folder(plain);
-    if (folders_.insert_or_assign(std::move(plain), OpenFolder{entry.mode, entry.mtime}).second)
+    if (folders_.insert_or_assign(std::move(plain), folder).second)
         folder_bytes_ += bytes;
     return {};
 }
@@ -167,7 +184,8 @@ OpenFolders Unpacking::take_folders(Which which) {
     OpenFolders taken;
     for (auto at = folders_.begin(); at != folders_.end();) {
         const auto folder = at++;
-        if (which == Which::left && here.starts_with(folder->first + '/'))
+        const bool is_around = folder->first.empty() || here.starts_with(folder->first + '/');
+        if (which == Which::left && is_around)
             continue;
         folder_bytes_ -= bytes_of_folder(folder->first);
         taken.insert(folders_.extract(folder));
@@ -190,6 +208,8 @@ CallEnd Unpacking::make_link(const ArchiveEntry& entry, const std::string& path)
     if (!place || symlinkat(entry.target.c_str(), place->directory.get(), name.c_str()) != 0)
         return refuse_from_errno();
     HiddenName hidden(place->directory.get(), name);
+    const timespec times[2] = {{0, UTIME_OMIT}, {entry.mtime, 0}};
+    utimensat(place->directory.get(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
     return hidden.publish(place->name, Replace::yes) ? CallEnd{} : refuse_from_errno();
 }
 
@@ -215,7 +235,7 @@ CallEnd Unpacking::begin(const ArchiveEntry& entry) {
     if (!depth || has_parent_part(entry.path))
         return refuse("an entry outside the archive's own directory");
     if (*depth == 0 && entry.type == EntryType::directory)
-        return {};  // "./"
+        return make_top(entry);
     if (*depth == 0)
         return refuse("an entry without a name");
     if (has_hidden_name(entry.path))

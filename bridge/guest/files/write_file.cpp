@@ -143,9 +143,13 @@ Task<CallEnd> replace(Call& call, const FileJob& job, const Goal& goal) {
     NewFile file(goal.place->directory.get());
     if (!file.is_open())
         co_return refuse_errno(job.request.path);
-    for (Call::Input piece = co_await call.input(); !piece.is_end; piece = co_await call.input())
+    std::uint64_t bytes = 0;
+    const Call::Progress progress(call, [&bytes] { return entries_and_bytes(0, bytes); });
+    for (Call::Input piece = co_await call.input(); !piece.is_end; piece = co_await call.input()) {
         if (!file.write(piece.bytes))
             co_return refuse_errno(job.request.path);
+        bytes += piece.bytes.size();
+    }
     if (CallEnd end = publish(job, goal, file); !end.is_good())
         co_return end;
     co_return reply_written(call, job, goal, file.fd());
@@ -195,9 +199,12 @@ Task<CallEnd> write_in_place(Call& call, const FileJob& job, const Goal& goal) {
     if (!fd)
         co_return refuse_errno(job.request.path);
     move_time_on(fd.get(), former);
+    std::uint64_t bytes = 0;
+    const Call::Progress progress(call, [&bytes] { return entries_and_bytes(0, bytes); });
     for (; !piece.is_end; piece = co_await call.input()) {
         if (!write_all(fd.get(), piece.bytes))
             co_return refuse_errno(job.request.path);
+        bytes += piece.bytes.size();
         move_time_on(fd.get(), former);
     }
     co_return reply_written(call, job, goal, fd.get());

@@ -9,7 +9,7 @@ export interface ReadOptions extends Cancellable {
     /** Bytes from `start` up to, and without, `end`; none where `end` is not behind `start`. Without `end` to the end of the file. */
     range?: { start?: number; end?: number };
 }
-export interface WriteOptions extends Cancellable {
+export interface WriteOptions extends ChangeOptions {
     /** `0o755`, or "0755". */
     mode?: number | string;
     /** Truncate and write, instead of replacing the file as a whole. */
@@ -52,7 +52,7 @@ export type FileEvent =
 /** How far a change of files is, twice a second while it is at work. */
 export interface FileProgress {
     type: 'file_progress';
-    op: 'move' | 'copy' | 'delete' | 'unpack';
+    op: 'write' | 'move' | 'copy' | 'delete' | 'unpack';
     entries: number;
     bytes: number;
 }

@@ -101,12 +101,12 @@ export class Files {
         if (isEmpty(options.range)) return new Blob([]).stream();
         return this.#transport.stream(...this.#reading(path, options));
     }
-    async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, signal, timeoutMs } = {}) {
+    async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, onProgress, signal, timeoutMs } = {}) {
         const headers = {};
         if (ifMatch !== undefined) headers['If-Match'] = ifMatch;
         if (ifNoneMatch !== undefined) headers['If-None-Match'] = ifNoneMatch;
         const query = { mode: typeof mode === 'number' ? `0${mode.toString(8)}` : mode, inplace: inplace ? 1 : undefined };
-        return this.#json('PUT', path, { headers, query, body: await bodyOf(data), signal, timeoutMs });
+        return this.#changeFile('PUT', path, { headers, query, body: await bodyOf(data), onProgress, signal, timeoutMs });
     }
     list(path = '', { depth, limit, all, signal, timeoutMs } = {}) {
         const query = { list: 1, depth, limit, all: all ? 1 : undefined };

@@ -340,6 +340,8 @@ export interface SandboxInfo {
     userId: string | null;
     generation: number;
     status: SandboxStatus;
+    /** Why one without a conversation has ended; null: it has not, or that is not known since a restart. */
+    statusReason: StatusReason | null;
     sandboxPublicUrl: string | null;
     openPorts: { port: number; url: string | null }[];
     limits: Limits;

@@ -84,6 +84,7 @@ class AsyncFiles(Shown):
         if_match: Optional[str] = None,
         if_none_match: Optional[str] = None,
         timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
     ) -> FileEntry:
         """Replaces a file as a whole, or makes it with its parents. `data`: bytes, text, a file object opened with "rb", or an
         iterable of bytes. `inplace` writes into the file that is there. `if_none_match="*"`: only where there is none.
@@ -94,7 +95,7 @@ class AsyncFiles(Shown):
         once = if_match is not None or if_none_match is not None
         body = Body(data, self._core.network)
         request = {"headers": headers, "body": body, "is_once": once, "timeout": timeout}
-        return FileEntry.parse(await self._core.call("PUT", self._path(path), query, **request))
+        return FileEntry.parse(await self._ask("PUT", self._path(path), query, on_progress, **request))
 
     async def stat(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         return FileEntry.parse(await self._core.call("GET", self._path(path), {"stat": 1}, timeout=timeout))
@@ -150,7 +151,7 @@ class AsyncFiles(Shown):
         timeout: Optional[float] = None,
         on_progress: Optional[OnProgress] = None,
     ) -> FileEntry:
-        """`on_progress` is called twice a second while it is at work, with {type, op, entries, bytes}; likewise of copy, remove, unpack."""
+        """`on_progress` is called twice a second while it is at work, with {type, op, entries, bytes}; likewise of write, copy, remove, unpack."""
         return await self._change(path, "move", to, overwrite, timeout, on_progress)
 
     async def copy(

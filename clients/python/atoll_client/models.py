@@ -173,6 +173,7 @@ class SandboxInfo(Record):
     user_id: Optional[str]
     generation: int
     status: str
+    status_reason: Optional[str]
     sandbox_public_url: Optional[str]
     open_ports: List[Record]
     limits: Record

@@ -49,8 +49,9 @@ class Files(Shown):
         if_match: Optional[str] = None,
         if_none_match: Optional[str] = None,
         timeout: Optional[float] = None,
+        on_progress: Optional[OnProgress] = None,
     ) -> FileEntry:
-        return run(self._inner.write(path, data, mode, inplace, if_match, if_none_match, timeout=timeout))
+        return run(self._inner.write(path, data, mode, inplace, if_match, if_none_match, timeout=timeout, on_progress=on_progress))
 
     def stat(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         return run(self._inner.stat(path, timeout=timeout))

@@ -348,13 +348,15 @@ class Files(WithStub):
                 f"POST {BASE}/files/a": lambda exchange: exchange.send_events(*rounds.pop(0)),
                 f"DELETE {BASE}/files/a": lambda exchange: exchange.send_events(progress, removed),
                 f"PUT {BASE}/archive": lambda exchange: exchange.send_events(progress, unpacked),
+                f"PUT {BASE}/files/b": lambda exchange: exchange.send_events(progress, copied),
             }
         )
         told = []
         self.assertEqual(sandbox.files.copy("a", "b", on_progress=told.append).path, "b")
         self.assertIsNone(sandbox.files.remove("a", recursive=True, on_progress=told.append))
         self.assertEqual(sandbox.files.unpack(b"tar", on_progress=told.append), {"entries": 3, "bytes": 7})
-        self.assertEqual(told, 3 * [progress])
+        self.assertEqual(sandbox.files.write("b", b"text", on_progress=told.append).path, "b")
+        self.assertEqual(told, 4 * [progress])
         for code in ("disk_full", "connection_lost"):
             with self.assertRaises(AtollError) as seen:
                 sandbox.files.copy("a", "b", on_progress=told.append)

@@ -249,18 +249,23 @@ TEST_CASE("a link entry for a name that is the same file already leaves nothing 
 TEST_CASE("directories of an archive have its modes and times, whatever comes into them and in which order") {
     const FileLab lab;
     std::string archive;
+    add(archive, folder_of("./", 0750, 1'000'000'005));
     add(archive, folder_of("./a/", 0555, 1'000'000'001));
     add(archive, folder_of("a/none//", 0, 1'000'000'002));
     add(archive, folder_of("b", 0700, 5));
     add(archive, entry_of(EntryType::file, "a/none/f", "", 1), "x");
     add(archive, folder_of("a/none/deep", 0311, 1'000'000'003));
-    add(archive, entry_of(EntryType::symlink, "a/none/deep/link", "f"));
+    ArchiveEntry link = entry_of(EntryType::symlink, "a/none/deep/link", "f");
+    link.mtime = 1'000'000'006;
+    add(archive, link);
     add(archive, folder_of("b/", 0750, 1'000'000'004));
     add(archive, entry_of(EntryType::file, "b/late", "", 1), "x");
     guest::append_tar_end(archive);
     // The second time they are there, and closed.
     for (int i = 0; i < 2; ++i) {
         CHECK(unpack(lab, archive, "into").is_good());
+        CHECK(lab.mode("into") == 0750);
+        CHECK(mtime(lab, "into") == 1'000'000'005);
         CHECK(lab.mode("into/a") == 0555);
         CHECK(mtime(lab, "into/a") == 1'000'000'001);
         CHECK(lab.mode("into/a/none") == 0);
@@ -274,7 +279,20 @@ TEST_CASE("directories of an archive have its modes and times, whatever comes in
     CHECK(mtime(lab, "into/a/none/deep") == 1'000'000'003);
     chmod(lab.at("into/a/none/deep").c_str(), 0755);
     CHECK(lab.names("into/a/none/deep") == std::vector<std::string>{"link"});
+    CHECK(mtime(lab, "into/a/none/deep/link") == 1'000'000'006);
     chmod(lab.at("into/a").c_str(), 0755);
+}
+
+TEST_CASE("the workspace has the time of an archive's own entry, and keeps its mode") {
+    const FileLab lab;
+    const mode_t before = lab.mode(".");
+    std::string archive;
+    add(archive, folder_of(".", 0, 1'000'000'001));
+    add(archive, entry_of(EntryType::file, "f", "", 1), "x");
+    guest::append_tar_end(archive);
+    CHECK(unpack(lab, archive).is_good());
+    CHECK(mtime(lab, ".") == 1'000'000'001);
+    CHECK(lab.mode(".") == before);
 }
 
 TEST_CASE("directories go out as an archive and come back with their modes and times") {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/plain/operation_limits.hpp"
 #include "tests/unit/core/house.hpp"
@@ -165,6 +166,30 @@ TEST_CASE(
     CHECK(next->has_value() == has_conversation);
     if (!has_conversation)
         CHECK(next->error().code() == Errc::disk_full);
+}
+
+TEST_CASE("end of a generation: of a sandbox without a conversation it is told ever after") {
+    House house({10, 0});
+    const std::string id = make_sandbox(house, false);
+    house.world.process_dies(house.world.processes.begin()->second,
+                             {sandbox::ExitClass::disk_limit, 9, k_too_much});
+    house.settle();
+    REQUIRE(house.sandboxes->status(id) == sandbox::Status::terminated);
+    std::vector<Error> told;
+    const auto refused = [&told](const auto& answer) { told.push_back(answer.error()); };
+    for (int i = 0; i < 2; ++i) {
+        house.conversations->lease(id, LeaseUse::request, refused);
+        house.conversations->watch_files(id, refused);
+        house.settle();
+    }
+    REQUIRE(told.size() == 4);
+    for (const Error& why : told) {
+        CHECK(why.code() == Errc::disk_full);
+        CHECK(why.detail() == k_too_much);
+    }
+    const auto view = house.answer<conversation::SandboxView>(
+        [&](auto reply) { house.conversations->get_sandbox(id, std::move(reply)); });
+    CHECK(view->reason == conversation::PauseReason::disk);
 }
 
 TEST_CASE("end of a generation: a request that comes before its cause is known leaves it to be told") {

@@ -157,7 +157,7 @@ TEST_CASE("Declarations say what a schema says") {
     CHECK(argument(R"({"type":"object","additionalProperties":false})") == "Record<string, never>");
     CHECK(argument(R"({"properties":{"b":{"type":"null"}},"patternProperties":{"^x":{"type":"string"}},
         "additionalProperties":{"type":"number"}})") ==
-          "({ \"b\"?: null; } & Record<string, string | number>)");
+          "({ \"b\"?: null; } & Record<string, /** names that match ^x */ string | number>)");
     CHECK(argument(R"({"type":"object","required":["b"]})") == "{ \"b\": unknown; }");
     CHECK(argument(
               R"({"type":"object","properties":{"b":{"type":"number"}},"anyOf":[{"required":["b"]},{}]})") ==
@@ -166,10 +166,34 @@ TEST_CASE("Declarations say what a schema says") {
     CHECK(argument(R"({"$ref":"https://example.com/a.json"})") == "unknown");
     CHECK(argument(R"({"const":{"k":[1]}})") == R"({"k":[1]})");
     CHECK(argument("false") == "never");
+    CHECK(argument(R"({"type":"string","nullable":true})") == "(string | null)");
+    CHECK(argument(R"({"oneOf":[{"type":"integer","minimum":5},{"type":"string","title":"A date"}]})") ==
+          "(/** @minimum 5 */ number | /** A date */ string)");
+    CHECK(argument(R"({"type":"string","allOf":[{"minLength":2}]})") ==
+          "(string & /** @minLength 2 */ unknown)");
+    CHECK(argument(R"({"type":"array","items":{"type":"string","description":"A name"}})") ==
+          "Array</** A name */ string>");
+    CHECK(argument(R"({"type":"array","items":[{"type":"string","examples":["x"]}]})") ==
+          "[/** @examples [\"x\"] */ string]");
+    CHECK(argument(R"({"additionalProperties":{"type":"number","maximum":9}})") ==
+          "Record<string, /** @maximum 9 */ number>");
+    CHECK(
+        has(declared(R"({"properties":{"a":{"type":"array","contains":{"const":1}},"b":{"not":{"const":2}},
+        "c":{"type":"object","propertyNames":{"maxLength":3}}}})"),
+            "{ /** @contains {\"const\":1} */ \"a\"?: unknown[]; /** @not {\"const\":2} */ \"b\"?: unknown; "
+            "/** @propertyNames {\"maxLength\":3} */ \"c\"?: Record<string, unknown>; }"));
+    // A long value is cut, and between characters.
+    CHECK(has(declared(R"({"properties":{"a":{"type":"string","default":")" + std::string(199, 'x') +
+                       "\xc3\xa4y\"}}}"),
+              std::string(199, 'x') + "… */"));
+    // The tool's own description stands above, the schema's beside it.
+    const std::vector<ToolSpec> both{
+        {"t", "Of the tool", R"({"type":"object","description":"Of the schema"})", {}}};
+    CHECK(has(typescript_declarations(both),
+              "/** Of the tool */\n  \"t\"(args?: /** Of the schema */ Record<string, unknown>)"));
     CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}]})") == "[string]");
     CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"number"}})") ==
           "[string, ...Array<number>]");
-    CHECK(argument(R"({"type":"string","nullable":true})") == "(string | null)");
     CHECK(argument(R"({"type":"array","items":[{"type":"string"}],"additionalItems":{"type":"number"}})") ==
           "[string, ...Array<number>]");
 }

@@ -263,7 +263,7 @@ TEST_CASE("proxy: an answer that two readers could understand differently is ref
                                         "Content-Length: +3\r\n", " X-A: folded\r\n", "X-A: b\rX-B: c\r\n",
                                         "Transfer-Encoding: chunked\r\nTransfer-Encoding: "
                                         "chunked\r\n",
-                                        "Bad Name: 1\r\n");
+                                        "Content-Length : 3\r\n", "Transfer Encoding: chunked\r\n");
     CAPTURE(fields);
     const Asked asked(lab);
     lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\n" + fields + "\r\nabc");

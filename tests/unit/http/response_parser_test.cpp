@@ -57,6 +57,15 @@ TEST_CASE("response parser: the forms that browsers and curl read are read, howe
         {"HTTP/1.1 200 OK\nTransfer-Encoding: Chunked\n\n2;a=b\nok\n3 \r\nmor\r\n0\nX: y\n z\n\n",
          "200|OK|Transfer-Encoding=Chunked|okmor|X=y z"},
         {"HTTP/1.1 101\nUpgrade: websocket\n\n", "101||Upgrade=websocket|"},
+        {"HTTP/1.1  200 OK\r\nContent-Length: 2\r\n\r\nok", "200|OK|Content-Length=2|ok"},
+        {"HTTP/1.1 \t200\t  Very good \r\nContent-Length: 2\r\n\r\nok", "200|Very good|Content-Length=2|ok"},
+        {"http/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200|OK|Content-Length=2|ok"},
+        {"Http/1.0 200\r\n\r\nto its end", "200||to its end"},
+        {"HTTP/1.1 200 OK\r\nFoo Bar: x\r\n y\r\nA(b): x\r\n: x\r\nL\xc3\xa4nge: 5\r\nContent-Length: "
+         "2\r\n\r\nok",
+         "200|OK|Content-Length=2|ok"},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nFoo Bar: x\r\nX: y\r\n\r\n",
+         "200|OK|Transfer-Encoding=chunked||X=y"},
     }));
     const std::size_t piece_bytes = GENERATE(1, 2, 3, 1'000);
     CAPTURE(answer, piece_bytes);
@@ -82,6 +91,17 @@ TEST_CASE("response parser: what two readers could understand differently is ref
         {"200 OK\r\n A: b\r\n\r\n", "has not begun"},
         {"200 OK\r\nA\r\n : b\r\n\r\n", "has not begun"},
         {"200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 1\r\n\r\n", "trailers"},
+        {"200 OK\r\nContent-Length : 1\r\n\r\n", "resembles"},
+        {"200 OK\r\nContent-Length\t: 1\r\n\r\n", "resembles"},
+        {"200 OK\r\nTransfer-Encoding : chunked\r\n\r\n", "resembles"},
+        {"200 OK\r\nTransfer Encoding: chunked\r\n\r\n", "resembles"},
+        {"200 OK\r\ncontent length: 1\r\n\r\n", "resembles"},
+        {"200 OK\r\nContent\xe2\x80\x90Length: 1\r\n\r\n", "resembles"},
+        {"200 OK\r\n\x01Transfer-\x0b"
+         "Encoding: chunked\r\n\r\n",
+         "resembles"},
+        {"200 OK\r\nX (Content-Length): 1\r\n\r\n", "resembles"},
+        {"200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent Length: 1\r\n\r\n", "resembles"},
     }));
     const std::size_t piece_bytes = GENERATE(1, 1'000);
     CAPTURE(answer, piece_bytes);
@@ -93,9 +113,10 @@ TEST_CASE("response parser: what two readers could understand differently is ref
 TEST_CASE("response parser: what is no answer of HTTP/1.1 is refused at the first byte that shows it") {
     const std::string answer = GENERATE(
         "SSH", "HTTP/2", "\r\n", "\x15\x03\x01", "HTTP/1.1 20\r\n", "HTTP/1.1 099 No\r\n",
-        "HTTP/1.1 200OK\r\n", "HTTP/1.1  200 OK\r\n", "HTTP/1.1\t200 OK\r\n", "HTTP/1.2 200 OK\r\n",
-        "HTTP/1.1 200 O\x01K\r\n", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nBad Name: 1\r\n\r\n", "HTTP/1.1 200 OK\r\n: 1\r\n\r\n",
+        "HTTP/1.1 200OK\r\n", "HTTP/1.1200 OK\r\n", "HTTP/1.1 2 00 OK\r\n", " HTTP/1.1 200 OK\r\n",
+        "HTTP /1.1 200 OK\r\n", "HTTP/1.1\v200 OK\r\n", "HTTP/1.10 200 OK\r\n", "HTTP/1.\r\n", "HTTP/1.1\r\n",
+        "HTTP/1.1 \r\n", "HTTP/1.1 2000 OK\r\n", "HTTP/1.2 200 OK\r\n", "HTTP/1.1 200 O\x01K\r\n",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "HTTP/1.1 200 OK\r\nBad Name: \x7f\r\n\r\n",
         "HTTP/1.1 200 OK\r\nA: \x01\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x2\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n",
