@@ -330,9 +330,10 @@ TEST_CASE(
         const HostServices services;
         Lab lab(privilege, {"--egress-private", "127.0.0.1/32:" + services.port()});
         INFO(lab.name);
-        Sandbox with(lab, reaching(Json::array()));
         Sandbox other(lab, reaching(Json::array()));
         Sandbox without(lab);
+        // The last one: its processes are those that the others do not have.
+        Sandbox with(lab, reaching(Json::array()));
         const std::string bundle = "/atoll/certificates.crt";
         CHECK(with.output("printenv SSL_CERT_FILE NODE_EXTRA_CA_CERTS") == bundle + '\n' + bundle);
         const std::string last = "tac " + bundle + " | sed '/BEGIN CERTIFICATE/q' | tac";
