@@ -95,10 +95,12 @@ Filled send_until_refused(House& house, const std::string& path, const Json& bod
 }
 
 /// Sends messages of 512 KiB, each of which the agent repeats, until one is refused: its answer.
-HttpResponse fill_log(House& house, const std::string& id) {
+/// `fills_disk`: the end of the last turn may find no room.
+HttpResponse fill_log(House& house, const std::string& id, bool fills_disk = false) {
     const Json body{{"content", std::string(512 * 1024, 'x')}};
     const auto await_end = [&] {
-        CHECK(eventually([&] { return house.lab.api.get(id)["openTurn"].is_null(); }));
+        const bool has_ended = eventually([&] { return house.lab.api.get(id)["openTurn"].is_null(); });
+        CHECK((has_ended || fills_disk));
     };
     return send_until_refused(house, "/v1/conversations/" + id + "/messages", body, await_end).refused;
 }
@@ -391,7 +393,7 @@ TEST_CASE("Messages of one user fill no disk under a neighbour's log", "[redteam
         House control("100", {"--log-mb", "1024", "--disk-reserve", "0"}, disk.data_dir());
         const std::string greedy = make(control, "greedy");
         const std::string neighbour = make(control, "neighbour");
-        CHECK(fill_log(control, greedy).status == 503);
+        CHECK(fill_log(control, greedy, true).status == 503);
         // Nobody's writes are taken any more.
         CHECK(say(control, neighbour).status == 503);
     }
