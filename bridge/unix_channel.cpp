@@ -71,12 +71,9 @@ void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base
     std::string command = encode_agent_command(cmd::start, agent);
     if (on_ports_)
         command.replace(command.rfind('}'), std::string::npos, k_with_ports);
-    const auto starts = starts_of(agent.kind);
-    const auto deadline =
-        starts == ControlStream::Starts::guest_and_program ? agent.start_timeout : base::k_start_deadline;
-    control_ = std::make_unique<ControlStream>(context_, path_, std::move(command), starts, deadline,
-                                               std::move(on_ready), std::move(on_agent_exit),
-                                               std::move(on_ports_), std::move(on_lost_));
+    control_ = std::make_unique<ControlStream>(
+        context_, path_, std::move(command), starts_of(agent.kind), agent.start_timeout, std::move(on_ready),
+        std::move(on_agent_exit), std::move(on_ports_), std::move(on_lost_));
 }
 
 void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) {

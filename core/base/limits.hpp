@@ -123,10 +123,9 @@ inline constexpr std::size_t k_bridge_read_bytes = 64 * 1024;
 // The bytes that a reader lets wait in the write queue of a stream to the guest (bridge/stream.hpp).
 inline constexpr std::size_t k_stream_queue_bytes = 256UL * 1024;
 static_assert(k_max_frame_bytes <= k_stream_queue_bytes);
-inline constexpr std::chrono::seconds k_start_deadline{10};
-// An agent may be a program of hundreds of megabytes on a disk that has read none of them yet.
-inline constexpr std::chrono::seconds k_agent_start_deadline{30};
-static_assert(k_start_deadline <= k_agent_start_deadline);
+// An agent may be a program of hundreds of megabytes on a disk that has read none of them yet, and a guest
+// may start beside hundreds of sandboxes that each want a whole processor.
+inline constexpr std::chrono::seconds k_start_deadline{30};
 inline constexpr std::chrono::seconds k_control_reply_deadline{5};
 
 // A borrowed generation of a sandbox goes back this long after its last request.

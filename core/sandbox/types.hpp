@@ -175,9 +175,9 @@ struct AgentSpec {
     std::vector<EgressRoute> routes{};         // the operator's, where the sandbox's own have no such name
     std::string adapter{};                     // "acp", "stream-json" or "lines"; empty: built into the guest
     PermissionPolicy permissions = PermissionPolicy::ask;
-    std::chrono::seconds permission_timeout{300};                       // then it is denied
-    std::chrono::seconds start_timeout = base::k_agent_start_deadline;  // command only: until it is ready
-    LimitChanges limits{};       // of a sandbox whose request names none
+    std::chrono::seconds permission_timeout{300};                 // then it is denied
+    std::chrono::seconds start_timeout = base::k_start_deadline;  // until the guest and the agent are ready
+    LimitChanges limits{};                                        // of a sandbox whose request names none
     bool needs_network = false;  // a request that names no network gets egress, for routes of its own
     std::string unset{};         // a variable without which it has no route of its own; empty: none
     std::string missing{};       // why it cannot be used on this host; empty: it can

@@ -92,7 +92,7 @@ TEST_CASE("A recipe reaches the adapter as its one argument, and the server keep
     REQUIRE(plain);
     CHECK(plain->back().permissions == atl::sandbox::PermissionPolicy::ask);
     CHECK(plain->back().permission_timeout == std::chrono::seconds{300});
-    CHECK(plain->back().start_timeout == atl::base::k_agent_start_deadline);
+    CHECK(plain->back().start_timeout == atl::base::k_start_deadline);
 }
 
 TEST_CASE(

@@ -135,7 +135,7 @@ TEST_CASE("an agent that cannot start is refused with its reason, and may be tri
     CHECK(bench.reply->error().code() == Errc::agent_failed);
     CHECK(bench.reply->error().detail() == "no such program");
     FakePeer second = bench.ask();
-    bench.timers.advance(base::k_agent_start_deadline);
+    bench.timers.advance(base::k_start_deadline);
     REQUIRE(bench.reply.has_value());
     CHECK(bench.reply->error().code() == Errc::deadline_exceeded);
     CHECK(second.at_end());
