@@ -31,7 +31,7 @@ class ProcessTable {
     struct Entry {
         std::unique_ptr<BackgroundProcess> process;
         TimerId expiry = 0;          // once it has ended
-        std::uint64_t ended_as = 0;  // the how manyth end it was; 0: it has not ended
+        std::uint64_t ended_as = 0;  // order of ending, from 1; 0: still running
     };
     const char* check(const BackgroundProcess::Spec& spec) const;
     enum class Kept : std::uint8_t { running, all };

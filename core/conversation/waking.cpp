@@ -1,5 +1,4 @@
-// The waking of a conversation for somebody who only looks at what its sandbox shows: nobody else pays for
-// it.
+// Wakes a conversation for a visitor of its previews. Evicts no other sandbox to make room.
 #include <utility>
 
 #include "core/conversation/conversation.hpp"

@@ -219,7 +219,7 @@ void Executions::on_ended(Execution& execution) {
     if (!execution.engine_failure().empty() &&
         execution.limits().memory_mb >= settings_.memory_of_default_run())
         on_engine_start(execution.engine(), execution.engine_failure());
-    // Nobody but who asked for it knows of one that was refused.
+    // A refused run is visible to its requester only.
     if (execution.refusal())
         return forget(execution.key());
     const std::uint64_t bytes = std::max(execution.event_bytes(), base::k_least_kept_execution_bytes);

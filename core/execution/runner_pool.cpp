@@ -15,8 +15,8 @@ namespace {
 constexpr base::Millis k_runner_refill_pause{20};
 // While there is no room, or runs wait for their turn.
 constexpr base::Millis k_runner_room_pause{500};
-// After one gave way: what took its place is to have it, and memory that the host is short of is not taken
-// again.
+// Pause after an eviction, so that the pool does not refill at once: the evicting start needs the memory, or
+// the host is short of it.
 constexpr base::Millis k_runner_rest{5000};
 constexpr base::Millis k_runner_first_retry{1000};
 constexpr base::Millis k_runner_longest_retry{60'000};

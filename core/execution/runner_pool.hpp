@@ -76,7 +76,7 @@ class RunnerPool {
     /// One that is ready, with these limits from now on. None also where they cannot be had.
     std::optional<Runner> take(const Engine& engine, const sandbox::Limits& limits);
     bool can_shrink() const noexcept;
-    /// What those that can_shrink() means hold.
+    /// Capacity held by the runners that shrink() can remove.
     sandbox::Places held() const noexcept;
     /// Begins to remove one to make room for something else, and names it. Calls `free` once: in the moment
     /// in which its place is free, before anybody else is told of it, or after

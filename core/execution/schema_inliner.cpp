@@ -393,7 +393,7 @@ class Inliner {
         options.set_max_mem(static_cast<std::int64_t>(pattern_memory_bytes_));
         auto compiled = std::make_shared<const re2::RE2>(text, options);
         const std::string shown = "the pattern '" + base::excerpt(text, 100) + "'";
-        // It may be one for more memory: whoever has more work to spend says so.
+        // It may compile with more memory: the checker has that, and decides.
         if (compiled->error_code() == re2::RE2::ErrorPatternTooLarge &&
             pattern_memory_bytes_ < k_pattern_memory_bytes)
             throw TooMuchWork();

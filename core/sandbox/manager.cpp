@@ -276,7 +276,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
             return;
         if (result)
             return perform(*lookup(id), living->machine.channel_ready());
-        // Of one that is ended for another reason already, that reason counts.
+        // A generation that is being ended already keeps its first reason.
         if (result.error().code() == Errc::agent_failed &&
             living->machine.phase() == GenerationMachine::Phase::launching)
             living->start_error = Error(Errc::agent_failed);

@@ -66,9 +66,9 @@ class RunObserver {
     /// After a write() that took less than all there is room again; or all that was written has been passed
     /// on to the program.
     virtual void on_input_room() {}
-    /// Of an attached process, behind on_started(): its output goes on at byte `from`.
+    /// Attached process, after on_started(): its output continues at byte `from`.
     virtual void on_position(std::uint64_t /*from*/, StreamKind /*kind*/) {}
-    /// Of an attached process: so many bytes of output, in place of which this is called, are not kept.
+    /// Attached process: `bytes` of output were dropped at this position.
     virtual void on_dropped(std::uint64_t /*bytes*/) {}
     /// Last call: the program has ended, and all output came before. What it left in the background may live.
     virtual void on_exit(const RunExit& exit) = 0;
@@ -175,8 +175,8 @@ using Answer = std::function<void(base::Result<T>)>;
 /// Makes operations inside one generation. What it made may outlive it and the generation, and may be
 /// destroyed at any time: it reaches no other sandbox, and its connection breaks when the guest is gone
 /// (bridge_failed; a Dial is told on_eof(), and its end at the next write). Processes that survive their end
-/// (undying.hpp) keep the connection, so an owner that waits goes by the end of the generation or of its
-/// lease, too. An answer comes once, from the loop; errors of all: bridge_failed, deadline_exceeded.
+/// (unkillable_list.hpp) keep the connection, so an owner that waits goes by the end of the generation or of
+/// its lease, too. An answer comes once, from the loop; errors of all: bridge_failed, deadline_exceeded.
 class Operations {
   public:
     virtual ~Operations() = default;

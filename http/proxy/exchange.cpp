@@ -278,7 +278,7 @@ bool Exchange::read_answer() {
         const bool is_unsent = !answer_.head_done();
         if (is_unsent)
             read_head();
-        // Of the body goes with the head what is there.
+        // Sends the head with any body bytes already received.
         if (answer_.head_done() && !answer_ended_ && !ending_ && !upstream_->input().empty())
             read_answer_body();
         if (is_unsent && ending_ == Ending::cut)

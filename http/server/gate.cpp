@@ -159,7 +159,7 @@ base::Result<const Route*> Gate::refuse_site(const Request& request, const Error
 }
 
 // A good key always works, whatever came from its address before: else anyone who shares the address could
-// lock its owner out. What is wrong costs its address, and says no more than that once it is too much.
+// lock its owner out. Failed logins count against the address; above the limit the answer is 429.
 base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival& arrival,
                                          const Router::Match& match, Refusal& refusal) {
     const Request& request = context.request;

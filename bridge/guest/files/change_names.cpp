@@ -39,7 +39,7 @@ bool is_directory_there(const FileJob& job, const std::string& path) {
     return there && fstat(there.get(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/// Of two names of one file rename(2) takes neither away: a move does.
+/// Removes `from` where it is another hard link of the file at `to`: rename(2) then does nothing.
 void remove_other_name(const Beneath::Place& from, const Beneath::Place& to) {
     struct stat source {};
     struct stat target {};

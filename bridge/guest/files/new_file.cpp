@@ -113,7 +113,7 @@ HiddenName::~HiddenName() {
 bool HiddenName::publish(const std::string& as, Replace replace) {
     if (!rename_in(folder_, name_, as, replace))
         return false;
-    // Of two names of one file rename(2) takes neither away. Else there is nothing left to remove.
+    // rename(2) onto a hard link of the same file keeps both names. After others this finds nothing.
     unlinkat(folder_, name_.c_str(), 0);
     name_.clear();
     return true;

@@ -14,7 +14,7 @@ namespace atl::guest {
 
 inline constexpr std::size_t k_tar_block_bytes = 512;
 
-/// Appends the header of an entry; its bytes follow, then tar_padding(). A directory's path ends in a slash.
+/// Appends an entry's header; its bytes follow, then append_tar_padding(). Paths of directories end in `/`.
 void append_tar_header(std::string& out, const ArchiveEntry& entry);
 /// Appends what fills the last block of so many bytes.
 void append_tar_padding(std::string& out, std::uint64_t size);

@@ -241,7 +241,7 @@ TextDiff unified_diff(std::string_view from, std::string_view name, std::string_
     if (before == after)
         return diff;
     const Window window = window_of(before, after);
-    // Of a text with more lines the end is left out: the bound of the size cuts it anyway.
+    // Lines beyond the limit are ignored, and the diff counts as cut.
     const Lines old_lines = split(window.before, k_most_compared_lines);
     const Lines new_lines = split(window.after, k_most_compared_lines);
     LineNumbers numbers;

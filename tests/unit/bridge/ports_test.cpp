@@ -1,5 +1,5 @@
 // The ports that are listened on inside: what the kernel's tables mean, how often they are looked at, what a
-// real guest tells of them. What the server makes of it: tests/unit/core/port_news_test.cpp.
+// real guest tells of them. What the server makes of it: tests/unit/core/port_events_test.cpp.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
