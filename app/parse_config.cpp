@@ -168,7 +168,7 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
            "--require", config.required,
            "Limits that this host must enforce, or the server does not start: memory, cpu, processes, "
            "disk (by quota: a disk that is only measured is not enough), filesystem, network, syscalls, "
-           "uid, sockets")
+           "uid, sockets, tmp")
         ->envname("ATOLL_REQUIRE")
         ->delimiter(',')
         ->check(CLI::IsMember(limit_names()));

@@ -2,22 +2,16 @@
 
 #include <unistd.h>
 
-#include <utility>
-
 #include "core/base/fix.hpp"
 #include "core/isolation/user_namespace.hpp"
+#include "core/sandbox/limit_table.hpp"
 
 namespace atl::app {
 namespace {
 
-/// Each limit and whether `enforcement` enforces it.
-std::vector<std::pair<std::string, bool>> enforced(const sandbox::Enforcement& enforcement) {
-    const auto is_set = [](const std::string& by) { return by != "none"; };
-    return {{"memory", is_set(enforcement.memory)},         {"cpu", is_set(enforcement.cpu)},
-            {"processes", is_set(enforcement.processes)},   {"disk", enforcement.disk == "quota"},
-            {"filesystem", is_set(enforcement.filesystem)}, {"network", enforcement.network == "netns"},
-            {"syscalls", is_set(enforcement.syscalls)},     {"uid", enforcement.uid == "private"},
-            {"sockets", is_set(enforcement.sockets)}};
+bool is_enforced(const sandbox::EnforcementEntry& limit, const sandbox::Enforcement& enforcement) {
+    const std::string& by = enforcement.*limit.by;
+    return limit.limits.empty() ? by != "none" : by == limit.limits;
 }
 
 }  // namespace
@@ -25,8 +19,8 @@ std::vector<std::pair<std::string, bool>> enforced(const sandbox::Enforcement& e
 const std::vector<std::string>& limit_names() {
     static const std::vector<std::string> names = [] {
         std::vector<std::string> found;
-        for (const auto& [name, is_enforced] : enforced({}))
-            found.push_back(name);
+        for (const sandbox::EnforcementEntry& limit : sandbox::k_enforcement_table)
+            found.emplace_back(limit.api);
         return found;
     }();
     return names;
@@ -34,9 +28,10 @@ const std::vector<std::string>& limit_names() {
 
 Gaps gaps_of(const sandbox::Enforcement& enforcement, const Gaps& known) {
     Gaps gaps;
-    for (const auto& [name, is_enforced] : enforced(enforcement)) {
+    for (const sandbox::EnforcementEntry& limit : sandbox::k_enforcement_table) {
+        const std::string name(limit.api);
         const auto reason = known.find(name);
-        if (!is_enforced)
+        if (!is_enforced(limit, enforcement))
             gaps[name] = reason == known.end() ? "not on this host" : reason->second;
     }
     return gaps;

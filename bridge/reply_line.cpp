@@ -72,21 +72,14 @@ std::optional<ReplyLine> parse_reply_line(std::string_view line) {
 }
 
 base::Errc errc_of(std::string_view code) {
-    if (code == refusal::invalid)
-        return base::Errc::invalid_field;
-    if (code == refusal::cwd)
-        return base::Errc::invalid_cwd;
-    if (code == refusal::busy)
-        return base::Errc::capacity;
-    if (code == refusal::no_process)
-        return base::Errc::too_many_processes;
-    if (code == refusal::unknown)
-        return base::Errc::not_found;
-    if (code == refusal::ended)
-        return base::Errc::process_ended;
-    if (code == refusal::no_listener)
-        return base::Errc::sandbox_failed;
     static constexpr std::pair<std::string_view, base::Errc> k_words[] = {
+        {refusal::invalid, base::Errc::invalid_field},
+        {refusal::cwd, base::Errc::invalid_cwd},
+        {refusal::busy, base::Errc::capacity},
+        {refusal::no_process, base::Errc::too_many_processes},
+        {refusal::unknown, base::Errc::not_found},
+        {refusal::ended, base::Errc::process_ended},
+        {refusal::no_listener, base::Errc::sandbox_failed},
         {refusal::file_not_found, base::Errc::file_not_found},
         {refusal::already_exists, base::Errc::already_exists},
         {refusal::is_directory, base::Errc::is_directory},

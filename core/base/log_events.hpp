@@ -5,7 +5,6 @@
 
 namespace atl::base::evt {
 
-inline constexpr std::string_view server_start = "server_start";
 inline constexpr std::string_view variable_unread = "variable_unread";
 inline constexpr std::string_view server_listening = "server_listening";
 inline constexpr std::string_view listen_warning = "listen_warning";

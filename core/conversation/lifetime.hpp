@@ -40,7 +40,6 @@ class Lifetime {
     void add_age(base::Millis age) { born_ -= age; }
     void touch(base::SteadyTime now) { active_ = now; }
     void freeze(base::SteadyTime now) { frozen_ = now; }
-    base::SteadyTime born() const noexcept { return born_; }
     base::SteadyTime last_activity() const noexcept { return active_; }
 
     /// The bound that is over first, as things are now. `warm_limit` bounds the time of a frozen sandbox.

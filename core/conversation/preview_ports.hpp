@@ -85,7 +85,6 @@ class PreviewPorts {
     bool is_stale(std::uint16_t number) const;
     /// Browsers were told to forget.
     void end_stale(std::uint16_t number);
-    std::size_t doors() const noexcept { return open_.size(); }
     /// The budget of the numbers that sandboxes have.
     const base::Budget& numbers() const noexcept { return shared_; }
 

@@ -104,7 +104,8 @@ struct Enforcement {
 struct EnforcementEntry {
     std::string_view api;
     std::string Enforcement::*by;
-    std::string_view means;  // its description in the OpenAPI document
+    std::string_view means;     // its description in the OpenAPI document
+    std::string_view limits{};  // the word that stands for a limit; empty: any but `none`
 };
 
 inline constexpr std::array k_enforcement_table{
@@ -113,17 +114,18 @@ inline constexpr std::array k_enforcement_table{
     EnforcementEntry{
         "network", &Enforcement::network,
         "netns: a network of its own. egress: such a one, and the server's proxy as the one way out. "
-        "host: the host's."},
+        "host: the host's.",
+        "netns"},
     EnforcementEntry{"syscalls", &Enforcement::syscalls, "What refuses system calls: seccomp."},
     EnforcementEntry{"uid", &Enforcement::uid,
-                     "private: a host uid of its own. shared: with the server's other sandboxes."},
+                     "private: a host uid of its own. shared: with the server's other sandboxes.", "private"},
     EnforcementEntry{"memory", &Enforcement::memory, "What limits memory: cgroup2, cgroup1, or none."},
     EnforcementEntry{"cpu", &Enforcement::cpu, "What limits processor time: cgroup2, cgroup1, or none."},
     EnforcementEntry{"processes", &Enforcement::processes,
                      "What limits processes: cgroup2, cgroup1, rlimit, or none."},
     EnforcementEntry{"sockets", &Enforcement::sockets, "count: the server counts them and ends the sandbox."},
     EnforcementEntry{"disk", &Enforcement::disk,
-                     "quota: the kernel refuses writes over the limit. check: the server measures."},
+                     "quota: the kernel refuses writes over the limit. check: the server measures.", "quota"},
     EnforcementEntry{"tmp", &Enforcement::tmp,
                      "What limits /tmp: tmpfs, a file system in memory of this size."},
 };

@@ -14,9 +14,6 @@ inline std::int64_t row_id(std::int64_t key, std::uint64_t low) {
 inline std::uint64_t low_of(std::int64_t id) {
     return static_cast<std::uint64_t>(id & ((std::int64_t{1} << k_seq_bits) - 1));
 }
-inline std::int64_t key_of(std::int64_t id) {
-    return id >> k_seq_bits;
-}
 
 /// Times are columns of milliseconds since 1970.
 inline std::int64_t millis(base::WallTime time) {

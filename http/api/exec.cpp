@@ -6,6 +6,7 @@
 #include "http/api/exec_form.hpp"
 #include "http/api/exec_stream.hpp"
 #include "http/api/leased_sandbox.hpp"
+#include "http/wire/download.hpp"
 
 namespace atl::http {
 namespace {
@@ -18,8 +19,7 @@ using LeasePtr = std::unique_ptr<conversation::Lease>;
 
 // It holds what a sandbox wrote: no browser may take it for a page of this origin.
 void keep_from_browsers(Response& response) {
-    response.headers.emplace_back("Content-Security-Policy", "sandbox; default-src 'none'");
-    response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
+    forbid_scripts(response);
     response.headers.emplace_back("Content-Disposition", "attachment; filename=\"exec\"");
 }
 

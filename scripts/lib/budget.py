@@ -307,13 +307,17 @@ def form(tree):
 RULES = {"budget": form, **{name: refusing(name, measure) for name, measure in MEASURES.items()}}
 
 
+# No reason raises these.
+FIXED = {MEASURES[rule].unit for rule in ("budget-exemptions", "budget-circles", "budget-circle-modules")}
+
+
 def settle(tree, reason=None):
-    """Writes every number that fell; with a reason also those that rose. Returns a sentence for each."""
+    """Writes every number that fell; with a reason also those that rose and may. Returns a sentence for each."""
     text = text_of(tree)
     entries, now, changes = read(text), numbers(tree), []
     for name in sorted({*entries, *now}):
         entry, number = entries.get(name, {"number": 0}), now.get(name, 0)
-        if number < entry["number"] or (number > entry["number"] and reason):
+        if number < entry["number"] or (number > entry["number"] and reason and name.split(": ")[-1] not in FIXED):
             changes.append(f"{name}: {entry['number']:,} before, {number:,} now")
             because = {"because": " ".join(reason.split())} if number > entry["number"] else {}
             entries[name] = {**entry, "number": number, **because}

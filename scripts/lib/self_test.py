@@ -205,10 +205,10 @@ def refused(files, names):
         return list(rules.findings(Tree(folder), names))
 
 
-def settled(text, reason=None):
+def settled(text, reason=None, files=None):
     """The entries after --lower, or after --raise REASON, of a budget for two files with two lines."""
     with tempfile.TemporaryDirectory() as folder:
-        make(folder, {"app/a.hpp": "int a;\n", "app/b.hpp": "int b;\n", budget.FILE: text})
+        make(folder, {**(files or {"app/a.hpp": "int a;\n", "app/b.hpp": "int b;\n"}), budget.FILE: text})
         budget.settle(Tree(folder), reason)
         return json.loads(Path(folder, budget.FILE).read_text())
 
@@ -222,6 +222,9 @@ def wrong_settlements():
         yield "--lower writes other numbers than those that fell"
     if settled(text, "new") != {**lowered, files: {"number": 2, "because": "new"}}:
         yield "--raise writes other numbers than those that changed, or no reason"
+    circle = {"app/a.hpp": '#include "app/b.hpp"\n', "app/b.hpp": '#include "app/a.hpp"\n'}
+    if any("circle" in name for name in settled("{}", "new", circle)) or not refused(circle, ["budget-circles"]):
+        yield "--raise lets a circle of modules in, or there is none in the sample"
     sides = [f'"{files}": {{"number": {number}, "because": "{number}"}},\n' for number in (1, 4, 3)]
     conflict = f'{{\n<<<<<<< HEAD\n{sides[0]}||||||| base\n{sides[1]}=======\n{sides[2]}>>>>>>> b\n"{lines}": {{"number": 2}}\n}}\n'
     if settled(conflict) != {files: {"number": 2, "because": "4"}, lines: {"number": 2}}:

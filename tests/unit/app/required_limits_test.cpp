@@ -16,6 +16,7 @@ TEST_CASE("required limits: what is enforced may be required") {
     all.memory = all.cpu = all.processes = "cgroup1";
     all.disk = "quota";
     all.sockets = "count";
+    all.tmp = "tmpfs";
     const Gaps gaps = app::gaps_of(all, {{"memory", "never shown"}});
     CHECK(gaps.empty());
     CHECK(app::check_required(app::limit_names(), gaps).has_value());
