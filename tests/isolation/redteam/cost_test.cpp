@@ -4,6 +4,7 @@
 
 #include "tests/isolation/lab.hpp"
 #include "tests/support/deadline.hpp"
+#include "tests/support/websocket_client.hpp"
 
 namespace cost_test {
 
@@ -42,8 +43,8 @@ TEST_CASE("JSON of many small values is refused by each route before it is parse
                                                           {"POST", sandbox + "/processes"},
                                                           {"POST", sandbox + "/tokens"},
                                                           {"POST", "/v1/execute"}};
-    const auto answer = [&](const auto& route, const std::string& value) {
-        const std::string body = "{\"surprise\":" + value + "}";
+    const auto answer = [&](const auto& route, const std::string& value, const char* end = "}") {
+        const std::string body = "{\"surprise\":" + value + end;
         return code_of(lab.api.http().request(route.first, route.second, body));
     };
     for (const auto& route : routes) {
@@ -54,17 +55,54 @@ TEST_CASE("JSON of many small values is refused by each route before it is parse
         CHECK(answer(route, list_of(340'000, "{}")) == "body_too_large");
         CHECK(answer(route, list_of(500'000, "0")) == "body_too_large");
         CHECK(answer(route, object_of(90'000)) == "body_too_large");
+        // Nobody has read to the end of what is refused: what comes there is no JSON. The body of a run is
+        // read by another process.
+        if (route.second == "/v1/execute")
+            continue;
+        CHECK(answer(route, list_of(8'000, "{}"), "!") == "invalid_json");
+        CHECK(answer(route, list_of(340'000, "{}"), "!") == "body_too_large");
+        CHECK(answer(route, object_of(90'000), "!") == "body_too_large");
     }
+}
+
+TEST_CASE("JSON of many small values in a frame of a WebSocket is refused before it is parsed", "[redteam]") {
+    Lab lab(Privilege::as_started);
+    const std::string id = lab.api.create()["id"];
+    WebSocketClient client(lab.api.connect(), "/v1/conversations/" + id + "/ws");
+    // The code of the answer to a frame, which events of the conversation may precede.
+    const auto answer = [&](const std::string& value, const char* end) {
+        client.send_text("{\"surprise\":" + value + end);
+        for (;;) {
+            const Json frame = Json::parse(client.next_text());
+            if (frame["type"] == "rejected")
+                return frame["code"].get<std::string>();
+        }
+    };
+    CHECK(answer(list_of(8'000, "{}"), "!") == "invalid_json");
+    CHECK(answer(list_of(100'000, "{}"), "!") == "body_too_large");
+    CHECK(answer(object_of(50'000), "!") == "body_too_large");
+    CHECK(answer(object_of(1'000), "}") == "unknown_field");
 }
 
 TEST_CASE("Tools with more values than the server parses itself are read by another process", "[redteam]") {
     Lab lab(Privilege::as_started);
+    // The pieces of work that the other process has done.
+    const auto done = [&] {
+        const std::string name = "atoll_helper_task_duration_seconds_count{task=\"check\"} ";
+        const std::string metrics = lab.api.http().request("GET", "/metrics").body;
+        const auto at = metrics.find(name);
+        REQUIRE(at != std::string::npos);
+        return std::stoul(metrics.substr(at + name.size()));
+    };
     const auto declare = [&](const std::string& values) {
         return lab.api.http().request("POST", "/v1/executors/prompt",
                                       R"({"tools":[{"name":"pick","inputSchema":{"enum":)" + values + "}}]}");
     };
+    // It checks and declares each, and first reads those that are too many.
     CHECK(declare(list_of(7'000, "1")).status == 200);
+    CHECK(done() == 2);
     CHECK(declare(list_of(20'000, "1")).status == 200);
+    CHECK(done() == 5);
     CHECK(code_of(declare(list_of(300'000, "{}"))) == "invalid_field");
 }
 
