@@ -29,7 +29,7 @@ std::string object_of(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("JSON of many small values is refused by each route before it is parsed", "[redteam]") {
+TEST_CASE("JSON of many small values is refused by each route before it is parsed", "[redteam][drawn]") {
     Lab lab(Privilege::as_started);
     Sandbox greedy(lab);
     const std::string conversation = "/v1/conversations/" + greedy.id();
@@ -65,7 +65,8 @@ TEST_CASE("JSON of many small values is refused by each route before it is parse
     }
 }
 
-TEST_CASE("JSON of many small values in a frame of a WebSocket is refused before it is parsed", "[redteam]") {
+TEST_CASE("JSON of many small values in a frame of a WebSocket is refused before it is parsed",
+          "[redteam][drawn]") {
     Lab lab(Privilege::as_started);
     const std::string id = lab.api.create()["id"];
     WebSocketClient client(lab.api.connect(), "/v1/conversations/" + id + "/ws");
@@ -84,7 +85,8 @@ TEST_CASE("JSON of many small values in a frame of a WebSocket is refused before
     CHECK(answer(object_of(1'000), "}") == "unknown_field");
 }
 
-TEST_CASE("Tools with more values than the server parses itself are read by another process", "[redteam]") {
+TEST_CASE("Tools with more values than the server parses itself are read by another process",
+          "[redteam][drawn]") {
     Lab lab(Privilege::as_started);
     // The pieces of work that the other process has done.
     const auto done = [&] {
@@ -107,7 +109,7 @@ TEST_CASE("Tools with more values than the server parses itself are read by anot
 }
 
 TEST_CASE("Comparisons of a call's arguments end at their bound, and the process that checks goes on",
-          "[redteam]") {
+          "[redteam][drawn]") {
     Lab lab(Privilege::as_started);
     // A call with 30,000 items, which the schema compares so often. The event behind the start: the call, if
     // its arguments fit, else the result, which is what the program was told.

@@ -287,7 +287,8 @@ TEST_CASE("A sandbox that fills the disk with deleted files is ended for the res
     CHECK(status == 201);
 }
 
-TEST_CASE("Many small workspaces of one user on a full disk end none of a neighbour's", "[redteam][disk]") {
+TEST_CASE("Many small workspaces of one user on a full disk end none of a neighbour's",
+          "[redteam][drawn][disk]") {
     // The control: without an owner each is a user of its own, and the neighbour's is the largest.
     const bool is_one_user = GENERATE(false, true);
     INFO(is_one_user);

@@ -241,7 +241,7 @@ TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam
     CHECK(house.post("/v1/execute", next).status == 202);
 }
 
-TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
+TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam][drawn]") {
     // There are 20 places. Returns how many were made before the first refusal.
     const auto make = [](House& house, const std::string& code) {
         const Filled filled = send_until_refused(house, "/v1/sandboxes", of_user("greedy"), [] {});
@@ -263,7 +263,7 @@ TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
     CHECK(house.post("/v1/sandboxes", of_user("neighbour")).status == 201);
 }
 
-TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wake", "[redteam]") {
+TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wake", "[redteam][drawn]") {
     // Paused conversations whose previews wake, by the names of their previews.
     const auto sleepers = [](House& house, const char* user, std::size_t count) {
         std::vector<std::string> names;
@@ -298,7 +298,7 @@ TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wak
     CHECK(wake(house, neighbour) == std::map<std::string, int>{{"no_listener", 1}});
 }
 
-TEST_CASE("Programs of four users that do not end leave a fifth one a place to run", "[redteam]") {
+TEST_CASE("Programs of four users that do not end leave a fifth one a place to run", "[redteam][drawn]") {
     const auto hold = [](House& house) {
         for (int i = 0; i < 16; ++i)
             REQUIRE(house.post("/v1/execute", waiting_run("greedy" + std::to_string(i % 4))).status == 202);

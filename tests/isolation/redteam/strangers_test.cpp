@@ -112,7 +112,7 @@ class Crowd {
 }  // namespace
 
 TEST_CASE("Visitors of a preview cannot end its sandbox by the number of their connections",
-          "[redteam][strangers]") {
+          "[redteam][drawn][strangers]") {
     Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost"});
     const Json request{{"limits", {{"maxSockets", 64}}}};
     const auto status_of = [&](const Sandbox& sandbox) {
@@ -179,7 +179,7 @@ TEST_CASE("Uploads that stand still hold no preview for long, and those of one a
 
 TEST_CASE(
     "Pages of other sites reach no private preview through a visitor's browser, and no token goes inside",
-    "[redteam][strangers]") {
+    "[redteam][drawn][strangers]") {
     Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost"});
     Sandbox owner(lab, {{"preview", {{"access", "private"}}}});
     Sandbox other(lab);
@@ -241,7 +241,7 @@ TEST_CASE(
 }
 
 TEST_CASE("Refused requests without a key write a few lines and a count, those with a key a line each",
-          "[redteam][strangers]") {
+          "[redteam][drawn][strangers]") {
     constexpr std::size_t k_requests = 200;
     Lab lab(Privilege::as_started);
     // The control: each refusal of a client with a key has its line.
@@ -264,7 +264,7 @@ TEST_CASE("Refused requests without a key write a few lines and a count, those w
 }
 
 TEST_CASE("A few blank lines before a request are taken, more are 400 and the end of the connection",
-          "[redteam][strangers]") {
+          "[redteam][drawn][strangers]") {
     Lab lab(Privilege::as_started);
     const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     // The control: a few are none of an attack.
