@@ -265,6 +265,7 @@ TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, 
     CHECK(filled.neighbour.is_well());
 }
 
+// It makes 430,000 names, and waits for the next walk.
 TEST_CASE("Names of empty files count against their sandbox's disk limit", "[redteam][disk][full]") {
     FilledLab filled(1024);
     {

@@ -35,9 +35,11 @@ Service beside_bodies(Lab& lab, const std::string& value) {
 }
 
 /// A program in Python that runs from its first line of output until it is cancelled.
-Service beside_program(Lab& lab, const std::string& code) {
+Service beside_program(Lab& lab, const std::string& code, const Json& tools = Json::array()) {
     const Json body{{"language", "python"},
                     {"code", code},
+                    {"tools", tools},
+                    {"maxCalls", 10'000},
                     {"maxOutputBytes", 4UL * 1024 * 1024},
                     {"timeoutMs", 60'000},
                     {"detached", true}};
@@ -66,6 +68,22 @@ TEST_CASE("Small frames of a runner delay a neighbour no more than a program tha
     Lab lab(Privilege::as_started);
     compare_neighbours([&] { return beside_program(lab, "print('begun')\nwhile True: pass"); },
                        [&] { return beside_program(lab, "while True: print('')"); });
+}
+
+TEST_CASE("Comparisons of long arguments delay a neighbour no more than a program that computes",
+          "[redteam][full]") {
+    Lab lab(Privilege::as_started);
+    Json all = Json::array();
+    for (int i = 0; i < 60; ++i)
+        all.push_back({{"uniqueItems", true}});
+    Json tools = Json::array();
+    const Json schema{{"properties", {{"a", {{"allOf", all}}}}}};
+    tools.push_back({{"name", "pick"}, {"inputSchema", schema}});
+    const std::string calls =
+        "print('begun')\nitems = {'a': list(range(3000))}\nfor _ in range(9000):\n    try:\n"
+        "        await codemode.pick(items)\n    except Exception: pass";
+    compare_neighbours([&] { return beside_program(lab, "print('begun')\nwhile True: pass", tools); },
+                       [&] { return beside_program(lab, calls, tools); });
 }
 
 }  // namespace pace_test

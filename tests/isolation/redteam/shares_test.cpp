@@ -206,6 +206,7 @@ TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "
     CHECK(eventually([&] { return house.used("exec") == 0; }));
 }
 
+// Two servers whose budget of 64 MiB a user fills by runs.
 TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam]") {
     Json next = program_of("neighbour", "return 7");
     next["detached"] = true;
