@@ -109,9 +109,10 @@ HttpResponse fill_log(House& house, const std::string& id, bool fills_disk = fal
     return send_until_refused(house, "/v1/conversations/" + id + "/messages", body, await_end).refused;
 }
 
-/// Runs with 8 MiB of logs each: six bytes of JSON for each that the program writes.
-void run_loudly(House& house, int runs) {
-    Json body = program_of("greedy", "for _ in range(14):\n    print('\\x01' * 100000)");
+/// Runs with 600,000 bytes of logs a line, 8 MiB at most: six bytes of JSON for each that the program writes.
+void run_loudly(House& house, int runs, int lines = 14) {
+    Json body =
+        program_of("greedy", "for _ in range(" + std::to_string(lines) + "):\n    print('\\x01' * 100000)");
     body["maxOutputBytes"] = 4 * k_mib;
     for (int i = 0; i < runs; ++i)
         REQUIRE(house.post("/v1/execute", body).status == 200);
@@ -211,11 +212,12 @@ TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam
     Json next = program_of("neighbour", "return 7");
     next["detached"] = true;
     // A neighbour's result is there before them, and still there behind them. Then runs that wait reserve
-    // what is left, up to 40 of them: with more, the user's own results would give way.
+    // what is left, until the user's own results would give way.
     const auto take = [&](House& house) {
         const Json begun = house.lab.api.call(202, "POST", "/v1/execute", next.dump());
         const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
         run_loudly(house, 9);
+        run_loudly(house, 1, 6);
         Json result;
         CHECK(eventually([&] {
             result = house.lab.api.call(200, "GET", path);
@@ -226,7 +228,7 @@ TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam
             return house.used("results") + base::k_execution_reserved_bytes <=
                    base::k_max_kept_execution_bytes;
         };
-        for (int i = 0; i < 40 && has_room(); ++i)
+        for (int i = 0; i < 30 && has_room(); ++i)
             REQUIRE(house.post("/v1/execute", waiting_run("greedy")).status == 202);
     };
     {
