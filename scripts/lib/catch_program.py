@@ -48,8 +48,9 @@ def list_cases(test):
     return [Case(name, frozenset(found)) for name, found in tags.items()]
 
 
-def choose(cases, sampled_of, seed, pattern=None):
-    """Those that are run: neither hidden ones nor, but for all, those tagged [full]; a sample, by the seed.
+def choose(cases, sampled_of, seed, pattern=None, least_drawn=0):
+    """Those that are run: neither hidden ones nor, but for all, those tagged [full]; a sample, by the seed, with so many
+    tagged [drawn] at least.
 
     With a pattern those that it finds, all of them.
     """
@@ -62,6 +63,7 @@ def choose(cases, sampled_of, seed, pattern=None):
         return cases
     by_seed = sorted(cases, key=lambda case: hashlib.sha256(f"{seed} {case.name}".encode()).digest())
     drawn = set(by_seed[:-(-len(cases) // sampled_of)])
+    drawn.update([case for case in by_seed if "drawn" in case.tags][:least_drawn])
     return [case for case in cases if case in drawn]
 
 

@@ -32,7 +32,16 @@ class Test:
     @property
     def sampled_of(self):
         """One in how many of its cases the gate runs: its label `sample-N`."""
-        return next((int(label[7:]) for label in self.labels if re.fullmatch(r"sample-[1-9]\d*", label)), 1)
+        return self.number_in_label("sample", 1)
+
+    @property
+    def least_drawn(self):
+        """How many of its cases tagged [drawn] are in the sample at least: its label `drawn-N`."""
+        return self.number_in_label("drawn", 0)
+
+    def number_in_label(self, word, default):
+        found = (re.fullmatch(rf"{word}-([1-9]\d*)", label) for label in self.labels)
+        return next((int(match[1]) for match in found if match), default)
 
 
 def suite_of(name, command, build):

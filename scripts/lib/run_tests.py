@@ -89,7 +89,7 @@ class SuiteRun:
             except ValueError as error:
                 program.results.append(Result(test.name, failed=1, why=str(error)))
                 return
-            chosen = choose(cases, test.sampled_of, given.seed, None if is_named else given.filter)
+            chosen = choose(cases, test.sampled_of, given.seed, None if is_named else given.filter, test.least_drawn)
             if is_named and test.sampled_of > 1 and not wants_full():
                 self.samples.append(f"{test.name}: one case in {test.sampled_of}, {len(chosen)} of {len(cases)}, "
                                     f"ATOLL_TEST_SEED={given.seed}")

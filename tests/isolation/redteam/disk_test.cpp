@@ -265,6 +265,24 @@ TEST_CASE("A chain of folders that is too deep to be measured ends its sandbox, 
     CHECK(filled.neighbour.is_well());
 }
 
+// It makes 430,000 names, and waits for the next walk.
+TEST_CASE("Names of empty files count against their sandbox's disk limit", "[redteam][disk][full]") {
+    FilledLab filled(1024);
+    {
+        // The control: outside, they are there, and no file has a byte.
+        const fs::path folder = outside_folder(filled.disk);
+        AttackOutside outside({"many-names", folder.string(), "--max-count", "100000"},
+                              rlimits_of(filled.neighbour));
+        CHECK(outside.loot()["names"] == 100'000);
+        CHECK(megabytes_in(folder) == 0);
+        CHECK(measured(folder)["inodes"] > 100'000);
+    }
+    const Json end =
+        run_inside(filled, {"many-names", "--max-count", "330000"}, {{"limits", {{"diskMb", 64}}}});
+    CHECK(end["detail"].get<std::string>().find("more than the disk limit of 64 MB") != std::string::npos);
+    CHECK(filled.neighbour.is_well());
+}
+
 TEST_CASE("A sandbox that fills the disk with deleted files is ended for the reserve, and the room is back",
           "[redteam][disk]") {
     FilledLab filled(200);
@@ -287,7 +305,8 @@ TEST_CASE("A sandbox that fills the disk with deleted files is ended for the res
     CHECK(status == 201);
 }
 
-TEST_CASE("Many small workspaces of one user on a full disk end none of a neighbour's", "[redteam][disk]") {
+TEST_CASE("Many small workspaces of one user on a full disk end none of a neighbour's",
+          "[redteam][drawn][disk]") {
     // The control: without an owner each is a user of its own, and the neighbour's is the largest.
     const bool is_one_user = GENERATE(false, true);
     INFO(is_one_user);

@@ -51,4 +51,15 @@ Duel attack_beside_neighbour(Lab& lab, const ResourceAttack& attack) {
     return duel;
 }
 
+void compare_neighbours(const std::function<Service()>& control, const std::function<Service()>& attack) {
+    std::string slow;
+    for (int i = 0; i < k_tries; ++i) {
+        const Service beside_control = control();
+        slow = too_slow(attack(), beside_control);
+        if (slow.empty())
+            break;
+    }
+    CHECK(slow == "");
+}
+
 }  // namespace atl::test

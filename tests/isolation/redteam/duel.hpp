@@ -1,6 +1,8 @@
 // A whole resource attack: outside as the control, then in a sandbox, each with a neighbour beside it.
 #pragma once
 
+#include <functional>
+
 #include "tests/isolation/redteam/attack_run.hpp"
 #include "tests/isolation/redteam/host_meter.hpp"
 #include "tests/isolation/redteam/neighbour.hpp"
@@ -28,5 +30,9 @@ struct Duel {
 /// ATOLL_TEST_FULL=1 also if the neighbour is slower than allowed: that is measured up to three times, since
 /// the host has other work.
 Duel attack_beside_neighbour(Lab& lab, const ResourceAttack& attack);
+
+/// Fails the test if a neighbour of `attack` is slower than allowed beside the one of `control`, in each of
+/// three turns. Both end what they have begun.
+void compare_neighbours(const std::function<Service()>& control, const std::function<Service()>& attack);
 
 }  // namespace atl::test

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <functional>
 
 namespace atl::test {
 namespace {
@@ -52,15 +51,28 @@ Service be_neighbour(Lab& lab, std::chrono::milliseconds duration) {
     return service;
 }
 
-std::string too_slow(const Service& beside_sandboxed, const Service& beside_unsandboxed) {
+Service ask_beside(Lab& lab, const std::function<void()>& work, int pairs) {
+    Service service;
+    const std::string id = lab.api.create({{"agent", "echo"}})["id"];
+    HttpClient anyone(lab.server.address());
+    for (int i = 0; i < pairs; ++i) {
+        work();
+        timed(service, "healthz", [&] { REQUIRE(anyone.request("GET", "/healthz").status == 200); });
+        timed(service, "message", [&] { REQUIRE(lab.api.message(id, "here").output == "here"); });
+    }
+    lab.api.remove(id);
+    return service;
+}
+
+std::string too_slow(const Service& beside_attack, const Service& beside_control) {
     std::string slow;
-    for (const auto& [kind, times] : beside_sandboxed.times) {
-        const auto here = beside_sandboxed.p99(kind);
-        const auto there = beside_unsandboxed.p99(kind);
+    for (const auto& [kind, times] : beside_attack.times) {
+        const auto here = beside_attack.p99(kind);
+        const auto there = beside_control.p99(kind);
         if (here > std::max<microseconds>(k_always_allowed, k_slower_at_most * there))
             slow += kind + ": p99 " + std::to_string(here.count()) + " us of " +
-                    std::to_string(times.size()) + ", beside the attack outside " +
-                    std::to_string(there.count()) + " us; ";
+                    std::to_string(times.size()) + ", beside the control " + std::to_string(there.count()) +
+                    " us; ";
     }
     return slow;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace atl::test {
 
 /// How long each operation of a kind took.
 struct Service {
-    std::map<std::string, std::vector<std::chrono::microseconds>> times;  // "create" "message" "resume"
+    // "create" "message" "resume", "healthz" "message" beside work for the server
+    std::map<std::string, std::vector<std::chrono::microseconds>> times;
 
     /// The 99th of 100.
     std::chrono::microseconds p99(const std::string& kind) const;
@@ -23,12 +25,16 @@ struct Service {
 /// a message, deletes it. Fails the test if anything is refused.
 Service be_neighbour(Lab& lab, std::chrono::milliseconds duration = std::chrono::seconds(2));
 
-/// Only with ATOLL_TEST_FULL=1: a p99 may be so many times the one beside the same attack outside, or so
-/// long, whichever is more.
+/// Sends so many pairs of GET /healthz and a message to the agent echo, the first of each right behind
+/// `work`. Fails the test if one is refused.
+Service ask_beside(Lab& lab, const std::function<void()>& work, int pairs = 100);
+
+/// Only with ATOLL_TEST_FULL=1: a p99 may be so many times the one beside the control, or so long, whichever
+/// is more.
 inline constexpr int k_slower_at_most = 3;
 inline constexpr std::chrono::milliseconds k_always_allowed{25};
 
 /// The kinds that are slower than allowed, with numbers; empty if none is.
-std::string too_slow(const Service& beside_sandboxed, const Service& beside_unsandboxed);
+std::string too_slow(const Service& beside_attack, const Service& beside_control);
 
 }  // namespace atl::test

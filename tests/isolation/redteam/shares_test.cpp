@@ -2,6 +2,7 @@
 // each attack is a server on which one user may have all (`--user-share 100`).
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -10,13 +11,16 @@
 #include <map>
 #include <utility>
 
+#include "core/base/execution_limits.hpp"
 #include "tests/isolation/lab.hpp"
 #include "tests/isolation/redteam/small_disk.hpp"
 #include "tests/support/deadline.hpp"
+#include "tests/support/resident_memory.hpp"
 
 namespace shares_test {
 
 using namespace atl::test;
+namespace base = atl::base;
 
 namespace {
 
@@ -105,12 +109,22 @@ HttpResponse fill_log(House& house, const std::string& id, bool fills_disk = fal
     return send_until_refused(house, "/v1/conversations/" + id + "/messages", body, await_end).refused;
 }
 
-/// Runs with 8 MiB of logs each: six bytes of JSON for each that the program writes.
-void run_loudly(House& house, int runs) {
-    Json body = program_of("greedy", "for _ in range(14):\n    print('\\x01' * 100000)");
+/// Runs with 600,000 bytes of logs a line, 8 MiB at most: six bytes of JSON for each that the program writes.
+void run_loudly(House& house, int runs, int lines = 14) {
+    Json body =
+        program_of("greedy", "for _ in range(" + std::to_string(lines) + "):\n    print('\\x01' * 100000)");
     body["maxOutputBytes"] = 4 * k_mib;
     for (int i = 0; i < runs; ++i)
         REQUIRE(house.post("/v1/execute", body).status == 200);
+}
+
+/// A detached run that waits for an answer that nobody gives, and so takes no processor time.
+Json waiting_run(const std::string& user) {
+    Json program = program_of(user, "await codemode.wait()");
+    program["tools"] = Json::parse(R"([{"name":"wait"}])");
+    program["timeoutMs"] = 60'000;
+    program["detached"] = true;
+    return program;
 }
 
 constexpr std::uint64_t k_long_tools_bytes = 16UL * 64'018;
@@ -133,8 +147,16 @@ void signal_checker(House& house, int signal) {
     }
 }
 
+/// Resident memory of the server, and what the kernel holds for TCP (sockstat, in pages).
+long taken_by_connections_kb(pid_t server) {
+    const std::string text = read_host_file("/proc/net/sockstat");
+    const auto at = text.find(" mem ", text.find("TCP:"));
+    REQUIRE(at != std::string::npos);
+    return resident_kb(server) + std::stol(text.substr(at + 5)) * (::sysconf(_SC_PAGESIZE) / 1024);
+}
+
 /// WebSockets of a token that read nothing of what the conversation says.
-void follow_unread(House& house, Sandbox& greedy, int followers) {
+void follow_unread(House& house, const Sandbox& greedy, int followers) {
     const Json asked{{"scope", "read"}, {"ttlSeconds", 600}};
     const std::string token = house.lab.api.call(201, "POST", "/v1/conversations/" + greedy.id() + "/tokens",
                                                  asked.dump())["token"];
@@ -145,7 +167,10 @@ void follow_unread(House& house, Sandbox& greedy, int followers) {
                         " HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
     }
-    (void)greedy.run("head -c 4000000 /dev/zero | tr '\\0' x | fold -w 1000");
+    // Nobody follows the turn, which could be cut for the same share.
+    const Json message{{"content", "head -c 4000000 /dev/zero | tr '\\0' x | fold -w 1000"}};
+    CHECK(house.post("/v1/conversations/" + greedy.id() + "/messages", message).status == 202);
+    CHECK(eventually([&] { return house.lab.api.get(greedy.id())["openTurn"].is_null(); }));
 }
 
 }  // namespace
@@ -182,31 +207,44 @@ TEST_CASE("Execs of one user that keep much output leave a neighbour its own", "
     CHECK(eventually([&] { return house.used("exec") == 0; }));
 }
 
+// Two servers whose budget of 64 MiB a user fills by runs.
 TEST_CASE("Results of one user's runs take no place of a neighbour's", "[redteam]") {
-    const auto take = [](House& house) {
-        Json quiet = program_of("quiet", "return 7");
-        quiet["detached"] = true;
-        const Json begun = house.lab.api.call(202, "POST", "/v1/execute", quiet.dump());
+    Json next = program_of("neighbour", "return 7");
+    next["detached"] = true;
+    // A neighbour's result is there before them, and still there behind them. Then runs that wait reserve
+    // what is left, until the user's own results would give way.
+    const auto take = [&](House& house) {
+        const Json begun = house.lab.api.call(202, "POST", "/v1/execute", next.dump());
         const std::string path = "/v1/executions/" + begun["executionId"].get<std::string>();
         run_loudly(house, 9);
+        run_loudly(house, 1, 6);
         Json result;
         CHECK(eventually([&] {
             result = house.lab.api.call(200, "GET", path);
             return result["status"] == "ended";
         }));
         CHECK(result["outcome"]["result"] == 7);
-        return house.used("results");
+        const auto has_room = [&] {
+            return house.used("results") + base::k_execution_reserved_bytes <=
+                   base::k_max_kept_execution_bytes;
+        };
+        for (int i = 0; i < 30 && has_room(); ++i)
+            REQUIRE(house.post("/v1/execute", waiting_run("greedy")).status == 202);
     };
-    House control("100");
-    CHECK(take(control) > 33 * k_mib);
+    {
+        House control("100");
+        take(control);
+        const HttpResponse refused = control.post("/v1/execute", next);
+        CHECK(refused.status == 503);
+        CHECK(Json::parse(refused.body)["budget"] == "results");
+    }
     House house("50");
-    CHECK(take(house) <= 33 * k_mib);
-    Json next = program_of("neighbour", "return 8");
-    next["detached"] = true;
+    take(house);
+    CHECK(house.used("results") <= 33 * k_mib);
     CHECK(house.post("/v1/execute", next).status == 202);
 }
 
-TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
+TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam][drawn]") {
     // There are 20 places. Returns how many were made before the first refusal.
     const auto make = [](House& house, const std::string& code) {
         const Filled filled = send_until_refused(house, "/v1/sandboxes", of_user("greedy"), [] {});
@@ -228,7 +266,7 @@ TEST_CASE("Sandboxes of one user leave a neighbour places", "[redteam]") {
     CHECK(house.post("/v1/sandboxes", of_user("neighbour")).status == 201);
 }
 
-TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wake", "[redteam]") {
+TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wake", "[redteam][drawn]") {
     // Paused conversations whose previews wake, by the names of their previews.
     const auto sleepers = [](House& house, const char* user, std::size_t count) {
         std::vector<std::string> names;
@@ -263,16 +301,10 @@ TEST_CASE("Previews of one user that a visitor wakes leave a neighbour's its wak
     CHECK(wake(house, neighbour) == std::map<std::string, int>{{"no_listener", 1}});
 }
 
-TEST_CASE("Programs of four users that do not end leave a fifth one a place to run", "[redteam]") {
-    // They wait for an answer that nobody gives, and so take no processor from those that start meanwhile.
+TEST_CASE("Programs of four users that do not end leave a fifth one a place to run", "[redteam][drawn]") {
     const auto hold = [](House& house) {
-        for (int i = 0; i < 16; ++i) {
-            Json endless = program_of("greedy" + std::to_string(i % 4), "await codemode.wait()");
-            endless["tools"] = Json::parse(R"([{"name":"wait"}])");
-            endless["timeoutMs"] = 60'000;
-            endless["detached"] = true;
-            REQUIRE(house.post("/v1/execute", endless).status == 202);
-        }
+        for (int i = 0; i < 16; ++i)
+            REQUIRE(house.post("/v1/execute", waiting_run("greedy" + std::to_string(i % 4))).status == 202);
     };
     const Json quick = program_of("neighbour", "return 7");
     {
@@ -362,18 +394,27 @@ TEST_CASE("Tools of two users that wait to be checked leave a neighbour's their 
 TEST_CASE("Followers of one user that never read take a share of the buffers of connections",
           "[redteam][full]") {
     constexpr int k_followers = 600;
+    // The memory that they take of the server and of the kernel, whatever is charged for it.
+    const auto take = [](House& house, Sandbox& greedy, std::uint64_t charged_bytes) {
+        const long before = taken_by_connections_kb(house.lab.server.pid());
+        follow_unread(house, greedy, k_followers);
+        CHECK(eventually([&] { return house.used("connections") > charged_bytes; }));
+        return taken_by_connections_kb(house.lab.server.pid()) - before;
+    };
+    long unbounded_kb = 0;
     {
         House control("100");
         Sandbox greedy(control.lab, of_user("greedy"));
-        follow_unread(control, greedy, k_followers);
-        CHECK(eventually([&] { return control.used("connections") > 140 * k_mib; }));
+        unbounded_kb = take(control, greedy, 140 * k_mib);
+        CHECK(unbounded_kb > 140 * 1024);
     }
-    House house("50");
+    // A tenth of the budget is 25.6 MiB.
+    House house("10");
     Sandbox greedy(house.lab, of_user("greedy"));
     Sandbox neighbour(house.lab, of_user("neighbour"));
-    follow_unread(house, greedy, k_followers);
-    CHECK(eventually([&] { return house.used("connections") > 127 * k_mib; }));
-    CHECK(house.used("connections") <= 128 * k_mib);
+    const long taken_kb = take(house, greedy, 25 * k_mib);
+    INFO(taken_kb << " KiB, and " << unbounded_kb << " KiB without a share");
+    CHECK(taken_kb < unbounded_kb / 4 * 3);
     CHECK(neighbour.output("head -c 1000000 /dev/zero | tr '\\0' y | wc -c") == "1000000");
     house.clients.clear();
     CHECK(eventually([&] { return house.used("connections") == 0; }));

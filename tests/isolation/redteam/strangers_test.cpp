@@ -6,7 +6,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <list>
 #include <string>
+#include <vector>
 
+#include "core/base/base64.hpp"
 #include "tests/isolation/lab.hpp"
 #include "tests/support/deadline.hpp"
 
@@ -23,14 +25,26 @@ std::size_t lines_with(const std::string& text, std::string_view word) {
     return count;
 }
 
-// Answers requests and upgrades on port 5173, and repeats what address it was asked for.
+/// A token as clients may send it: as it is, percent-encoded twice, and in base64, alone and behind a name.
+std::vector<std::string> forms_of(const std::string& token) {
+    std::string twice;
+    for (const char c : token)
+        twice += c == '.' ? std::string("%252E") : std::string(1, c);
+    std::string alone, named;
+    atl::base::append_base64(alone, token);
+    atl::base::append_base64(named, "me:" + token);
+    return {token, twice, alone, named};
+}
+
+// Answers requests and upgrades on port 5173, and repeats what address it was asked for, at /fields the
+// fields.
 constexpr const char* k_dev_server = R"(
 import http.server
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
         upgrade = self.headers.get("Upgrade")
-        body = self.path.encode()
+        body = (str(self.headers) if self.path == "/fields" else self.path).encode()
         self.send_response(101 if upgrade else 200)
         if upgrade:
             self.send_header("Connection", "Upgrade")
@@ -98,7 +112,7 @@ class Crowd {
 }  // namespace
 
 TEST_CASE("Visitors of a preview cannot end its sandbox by the number of their connections",
-          "[redteam][strangers]") {
+          "[redteam][drawn][strangers]") {
     Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost"});
     const Json request{{"limits", {{"maxSockets", 64}}}};
     const auto status_of = [&](const Sandbox& sandbox) {
@@ -165,7 +179,7 @@ TEST_CASE("Uploads that stand still hold no preview for long, and those of one a
 
 TEST_CASE(
     "Pages of other sites reach no private preview through a visitor's browser, and no token goes inside",
-    "[redteam][strangers]") {
+    "[redteam][drawn][strangers]") {
     Lab lab(Privilege::as_started, {"--preview-domain", "preview.localhost"});
     Sandbox owner(lab, {{"preview", {{"access", "private"}}}});
     Sandbox other(lab);
@@ -202,18 +216,32 @@ TEST_CASE(
         CHECK(get(origin).status == 403);
         CHECK(get(origin, "/", upgrade).status == 403);
     }
-    // The control: a dev server has tokens of its own.
+    // The control: a dev server has tokens of its own, and gets what is no token of this server by one digit.
     CHECK(get("http://" + name, "/?token=its-own").body == "/?token=its-own");
     const std::string token = token_of("read");
-    std::string twice;
-    for (const char c : token)
-        twice += c == '.' ? std::string("%252E") : std::string(1, c);
-    for (const std::string& text : {token, twice})
-        CHECK(get("http://" + name, "/?token=" + text).status == 400);
+    std::string no_token = token;
+    no_token.back() = token.back() == '0' ? '1' : '0';
+    const auto fields_inside = [&](const std::string& form) {
+        const HeaderList headers{{"Host", name},
+                                 {"Cookie", cookie + "; session=" + form},
+                                 {"Authorization", "Bearer " + form},
+                                 {"X-Any", form}};
+        const HttpResponse answer = HttpClient(lab.server.address()).request("GET", "/fields", "", headers);
+        CHECK(answer.status == 200);
+        return lines_with(answer.body, form);
+    };
+    for (const std::string& form : forms_of(no_token)) {
+        CHECK(get("http://" + name, "/?token=" + form).body == "/?token=" + form);
+        CHECK(fields_inside(form) == 3);
+    }
+    for (const std::string& form : forms_of(token)) {
+        CHECK(get("http://" + name, "/?token=" + form).status == 400);
+        CHECK(fields_inside(form) == 0);
+    }
 }
 
 TEST_CASE("Refused requests without a key write a few lines and a count, those with a key a line each",
-          "[redteam][strangers]") {
+          "[redteam][drawn][strangers]") {
     constexpr std::size_t k_requests = 200;
     Lab lab(Privilege::as_started);
     // The control: each refusal of a client with a key has its line.
@@ -236,7 +264,7 @@ TEST_CASE("Refused requests without a key write a few lines and a count, those w
 }
 
 TEST_CASE("A few blank lines before a request are taken, more are 400 and the end of the connection",
-          "[redteam][strangers]") {
+          "[redteam][drawn][strangers]") {
     Lab lab(Privilege::as_started);
     const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     // The control: a few are none of an attack.

@@ -292,6 +292,17 @@ class Choices(unittest.TestCase):
         self.assertNotEqual(draw("8")[0], drawn)
         self.assertEqual(len(draw("7", ATOLL_TEST_FULL="1")[0]), 40)
 
+    def test_a_sample_has_so_many_of_those_that_are_drawn(self):
+        tagged = {f"drawn {n}": ["[drawn]", ["pass"]] for n in range(4)}
+        plan = {**{f"other {n}": ["", ["pass"]] for n in range(36)}, **tagged}
+        for seed in range(3):
+            def draw(labels):
+                return cases("redteam", plan, labels=labels, variables={"ATOLL_TEST_SEED": str(seed)}).begun
+            sample, more = draw('"catch;sample-40"'), draw('"catch;sample-40;drawn-3"')
+            self.assertEqual(len(sample), 1)
+            self.assertLessEqual(set(sample), set(more))
+            self.assertEqual(len(set(more) & set(tagged)), 3, "one in the sample is one of the three")
+
     def test_a_filter_takes_all_that_it_finds(self):
         ran = cases("redteam", self.MANY, labels='"catch;sample-4"', options=["--filter", "^case 1"])
         self.assertEqual(len(ran.begun), 11, ran.output)

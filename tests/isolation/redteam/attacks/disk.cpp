@@ -224,6 +224,31 @@ void moved_around(const Options& options) {
     hold();
 }
 
+/// Names of files without a byte: links, of which a file has at most 65,000 (ext4).
+void many_names(const Options& options) {
+    constexpr std::uint64_t k_names_a_file = 60'000;
+    const int folder = ::open(folder_of(options).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    std::string file;
+    std::uint64_t names = 0;
+    while (names < options.max_count && !is_late()) {
+        const std::string name = "n" + std::to_string(names);
+        const bool is_file = names % k_names_a_file == 0;
+        const int made = is_file ? ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)
+                                 : ::linkat(folder, file.c_str(), folder, name.c_str(), 0);
+        if (made < 0) {
+            refused("names");
+            break;
+        }
+        if (is_file) {
+            ::close(made);
+            file = name;
+        }
+        ++names;
+    }
+    taken("names", names);
+    hold();
+}
+
 /// A chain of folders, each in the one before: as many blocks as folders, and no file.
 void deep_folders(const Options& options) {
     int at = ::open(folder_of(options).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -249,6 +274,7 @@ const Registration k_disk{
     {"landlock-rules", "[FOLDER]; --max-mb in deleted files that rules of Landlock keep", landlock_rules},
     {"files-in-flight", "[FOLDER]; --max-mb in deleted files whose descriptors wait in a socket",
      files_in_flight},
+    {"many-names", "[FOLDER]; --max-count names of empty files", many_names},
     {"deep-folders", "[FOLDER]; --max-count folders, each in the one before", deep_folders},
     {"moved-around", "[FOLDER]; --max-mb in a folder that is moved around a walk", moved_around}};
 
