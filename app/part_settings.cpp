@@ -22,6 +22,7 @@
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "fs-guard/free_space.hpp"
+#include "fs-guard/workspace_root.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/proxy/preview_service.hpp"
@@ -148,6 +149,15 @@ std::uint64_t log_budget_bytes(const Config& config, const std::filesystem::path
         return config.log_mb * k_bytes_per_mb;
     const auto space = fs_guard::free_space(data_dir);
     return space ? std::max(space->total_bytes / 10, k_bytes_per_mb) : base::k_default_log_budget_bytes;
+}
+
+std::uint64_t files_budget_bytes(const Config& config, const std::filesystem::path& data_dir) {
+    const auto root = fs_guard::workspace_root(data_dir);
+    const auto space = root ? fs_guard::free_space(*root) : std::nullopt;
+    if (!space)
+        return base::k_default_files_budget_bytes;
+    const double reserve = static_cast<double>(space->total_bytes) * config.disk_reserve_percent / 100;
+    return space->free_bytes - std::min(space->free_bytes, static_cast<std::uint64_t>(reserve));
 }
 
 double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double reserve) {

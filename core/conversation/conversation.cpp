@@ -138,8 +138,11 @@ Result<void> Conversation::check_capacity() {
     // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
     if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
         perform(machine_.sandbox_ending(*end));
-    const sandbox::Demand demand{sandbox_record_.limits, sandbox_record_.holder};
-    return machine_.sandbox_living() ? Result<void>() : owner_.admission().check_capacity(demand);
+    if (machine_.sandbox_living())
+        return {};
+    if (auto room = context_.sandboxes.room_to_write(sandbox_record_); !room)
+        return room;
+    return owner_.admission().check_capacity({sandbox_record_.limits, sandbox_record_.holder});
 }
 
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {

@@ -27,6 +27,8 @@ void Conversation::wake(const Reply<void>& reply) {
         return refuse_it(
             Error(Errc::sandbox_gone, "the sandbox is just being ended", std::chrono::seconds(1)));
     if (!machine_.sandbox_living()) {
+        if (auto room = context_.sandboxes.room_to_write(sandbox_record_); !room)
+            return refuse_it(room.error());
         if (auto room = owner_.admission().has_capacity({sandbox_record_.limits, sandbox_record_.holder});
             !room)
             return refuse_it(room.error());
