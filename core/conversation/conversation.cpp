@@ -576,12 +576,14 @@ void Conversation::erase() {
     turn_.cancel_timers();
     stop_timers();
     leases_.end(action::LeaseScope::all, no_conversation());
+    const auto held = std::make_shared<const base::Share>(log_->take_share());
     log_->close();
     if (machine_.created()) {
         context_.journal.add(EraseConversation{record_.key});
         if (sandbox_record_.gone)
             context_.journal.add(EraseSandbox{record_.sandbox_id});
-        context_.journal.purge(record_.key);
+        // Its bytes count until they have left the database, which takes longer than to write them.
+        context_.journal.purge(record_.key, Journal::k_whole_log, held);
     }
     const Error deleted(Errc::not_found, "the conversation was deleted");
     answer(pause_waiters_, deleted);

@@ -51,6 +51,8 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// Removes finished turns from the front, the newest one too, until no more than this is left.
     void cut_to(std::uint64_t bytes);
     std::uint64_t bytes() const noexcept { return total_bytes_ + open_bytes_; }
+    /// What its share holds counts for as long as the result lives: the log is to be removed.
+    base::Share take_share() noexcept { return std::exchange(share_, base::Share()); }
     /// True if its share has room for so much more.
     bool has_room(std::uint64_t bytes) const noexcept { return share_.has_room(bytes); }
     /// The conversation is gone.
