@@ -134,17 +134,6 @@ Result<void> Conversation::check_open() const {
     return {};
 }
 
-Result<void> Conversation::check_capacity() {
-    // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
-    if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
-        perform(machine_.sandbox_ending(*end));
-    if (machine_.sandbox_living())
-        return {};
-    if (auto room = context_.sandboxes.room_to_write(sandbox_record_); !room)
-        return room;
-    return owner_.admission().check_capacity({sandbox_record_.limits, sandbox_record_.holder});
-}
-
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
@@ -158,6 +147,8 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     auto metadata = patch.metadata ? merge_metadata(record_.metadata, *patch.metadata) : record_.metadata;
     if (!metadata)
         return refuse(reply, metadata.error());
+    if (auto room = log_->change_record(record_bytes(record_.metadata), record_bytes(*metadata)); !room)
+        return refuse(reply, room.error());
     record_.metadata = std::move(*metadata);
     patch.apply_to(record_);
     record_.tools = patch.tools.applied_to(record_.tools);
