@@ -77,9 +77,7 @@ struct Application::Parts {
           config(configured),
           max_connections(connections),
           data(std::move(dir)),
-          budgets(configured.user_share_percent, {.bodies = configured.body_memory_mb * 1024 * 1024,
-                                                  .logs = log_budget_bytes(configured, data.path()),
-                                                  .files = files_budget_bytes(configured, data.path())}),
+          budgets(configured.user_share_percent, budget_totals(configured, data.path())),
           timers(with.get_executor()),
           meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
                                               : base::LoopMeter::Detail::stalls),

@@ -60,7 +60,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
         share_.shrink(std::min(before - after, share_.amount()));
         return {};
     }
-    /// What its share holds counts for as long as the result lives: the log is to be removed.
+    /// Its share, of a log that is to be removed: it counts for as long as the result lives.
     base::Share take_share() noexcept { return std::exchange(share_, base::Share()); }
     /// True if its share has room for so much more.
     bool has_room(std::uint64_t bytes) const noexcept { return share_.has_room(bytes); }

@@ -35,7 +35,7 @@ class LogShares {
     /// Succeeds if a record with this metadata may be made. Errors: user_share, capacity.
     base::Result<void> room_for_record(const std::optional<std::string>& user_id,
                                        const std::string& metadata) const {
-        // One without an owner will be a user of its own.
+        // A conversation without an owner will be a user of its own.
         const auto holder = base::ShareHolder::owner(user_id, "new");
         const std::uint64_t wanted = record_bytes(metadata);
         return wanted <= budget_.room(holder) ? base::Result<void>() : budget_.refusal(holder, wanted);

@@ -84,7 +84,7 @@ TEST_CASE("files budget: what an earlier run left is measured at rest, once") {
     house.disk.meter.measure_at_rest("w", house.ann);
     house.disk.run(1s);
     CHECK(house.disk.walks["w"] == 1);
-    // One that is removed before its walk is done counts for nobody.
+    // A workspace that is removed before its walk is done counts for nobody.
     house.disk.writers["gone"].bytes = 10.0 * k_mb;
     house.disk.writers["gone"].walk_takes = 1s;
     house.disk.meter.measure_at_rest("gone", house.bob);
