@@ -77,8 +77,7 @@ struct Application::Parts {
           config(configured),
           max_connections(connections),
           data(std::move(dir)),
-          budgets(configured.user_share_percent, {.bodies = configured.body_memory_mb * 1024 * 1024,
-                                                  .logs = log_budget_bytes(configured, data.path())}),
+          budgets(configured.user_share_percent, budget_totals(configured, data.path())),
           timers(with.get_executor()),
           meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
                                               : base::LoopMeter::Detail::stalls),
@@ -343,7 +342,8 @@ void Application::Parts::open_meter() {
         inspector->inspect(id, std::move(done));
     };
     disk_meter = std::make_unique<fs_guard::DiskMeter>(
-        fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk), std::move(inspect)},
+        fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk), std::move(inspect),
+                             &budgets.files},
         meter_settings(config));
 }
 

@@ -22,6 +22,7 @@
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "fs-guard/free_space.hpp"
+#include "fs-guard/workspace_root.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/proxy/preview_service.hpp"
@@ -142,12 +143,20 @@ fs_guard::MeterSettings meter_settings(const Config& config) {
     return settings;
 }
 
-std::uint64_t log_budget_bytes(const Config& config, const std::filesystem::path& data_dir) {
+base::BudgetTotals budget_totals(const Config& config, const std::filesystem::path& data_dir) {
     constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+    base::BudgetTotals totals;
+    totals.bodies = config.body_memory_mb * k_bytes_per_mb;
     if (config.log_mb > 0)
-        return config.log_mb * k_bytes_per_mb;
-    const auto space = fs_guard::free_space(data_dir);
-    return space ? std::max(space->total_bytes / 10, k_bytes_per_mb) : base::k_default_log_budget_bytes;
+        totals.logs = config.log_mb * k_bytes_per_mb;
+    else if (const auto space = fs_guard::free_space(data_dir))
+        totals.logs = std::max(space->total_bytes / 10, k_bytes_per_mb);
+    const auto root = fs_guard::workspace_root(data_dir);
+    if (const auto space = root ? fs_guard::free_space(*root) : std::nullopt) {
+        const double reserve = static_cast<double>(space->total_bytes) * config.disk_reserve_percent / 100;
+        totals.files = space->free_bytes - std::min(space->free_bytes, static_cast<std::uint64_t>(reserve));
+    }
+    return totals;
 }
 
 double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double reserve) {

@@ -35,8 +35,9 @@ std::string lang_of_sandboxes(const char* lang);
 sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path,
                                           const std::vector<sandbox::AgentSpec>& agents);
 fs_guard::MeterSettings meter_settings(const Config& config);
-/// The budget of logs: --log-mb, or a tenth of the disk that holds the data directory.
-std::uint64_t log_budget_bytes(const Config& config, const std::filesystem::path& data_dir);
+/// Of logs: --log-mb, or a tenth of the disk that holds the data directory. Of files, before any workspace is
+/// measured: what the disk of the workspaces has free above the reserve.
+base::BudgetTotals budget_totals(const Config& config, const std::filesystem::path& data_dir);
 /// How much is free of the reserve, which is this share of the disk; 1 and above: all of it, 0: what the cut
 /// of a log needs, or less.
 double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double reserve);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "core/base/log.hpp"
@@ -14,6 +15,10 @@ namespace {
 // At 1 and above a walk is due.
 constexpr double k_due = 1.0;
 constexpr double k_at_once = std::numeric_limits<double>::max();
+// A user whose last walk is so many walks ago counts as never walked.
+constexpr std::uint64_t k_turns_remembered = 4096;
+// A workspace at rest waits for so many walks of living sandboxes at most.
+constexpr std::uint64_t k_walks_before_rest = 8;
 
 base::Millis elapsed(base::SteadyTime earlier, base::SteadyTime later) {
     return std::chrono::duration_cast<base::Millis>(later - earlier);
@@ -54,6 +59,7 @@ void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess
     watched.agreed_gap =
         agreed == agreed_gaps_.end() ? ledger_.gap() : lower_of(agreed->second, ledger_.gap());
     watched.number = ++last_number_;
+    resting_.erase(id);
     let_fit(watched_[id]);
     watched_[id] = std::move(watched);
     if (timer_ == 0)
@@ -70,10 +76,44 @@ void DiskMeter::set_limit(const std::string& id, std::uint64_t limit_bytes) {
     watched.warned = false;
 }
 
+void DiskMeter::set_user(const std::string& id, const base::ShareHolder& user) {
+    if (const auto found = watched_.find(id); found != watched_.end())
+        found->second.user = user;
+    if (const auto charged = charged_.find(id); charged != charged_.end())
+        charge(id, user, charged->second.amount());
+}
+
 bool DiskMeter::is_short() {
     if (watched_.empty())
         look_at_disk();
     return is_short_;
+}
+
+bool DiskMeter::is_very_short() {
+    if (!is_short())
+        return false;
+    const double wanted_inodes = static_cast<double>(space_->total_inodes) * settings_.reserve;
+    return is_late() || static_cast<double>(space_->free_inodes) * 2 < wanted_inodes;
+}
+
+void DiskMeter::measure_at_rest(const std::string& id, const base::ShareHolder& user) {
+    if (ports_.files == nullptr || charged_.contains(id) || watched_.contains(id))
+        return;
+    resting_.emplace(id, user);
+    if (timer_ == 0)
+        arm(settings_.longest_look);
+}
+
+base::Result<void> DiskMeter::room_for(const base::ShareHolder& user) {
+    const base::Budget* const files = ports_.files;
+    if (files == nullptr)
+        return {};
+    const bool is_out = is_short() || files->used() >= files->spec().total;
+    const std::uint64_t held = files->held_by(user);
+    const bool has_too_much =
+        is_out ? held > files->spec().floor && held >= files->most_held(user) / k_spared_part
+               : files->room(user) == 0;
+    return has_too_much ? base::Result<void>(files->refusal(user, 0)) : base::Result<void>();
 }
 
 void DiskMeter::unwatch(const std::string& id) {
@@ -87,9 +127,12 @@ void DiskMeter::unwatch(const std::string& id) {
     stop_counting(id, watched);
 }
 
-/// Its processes have ended, so the files that they held no longer count.
+/// Its processes have ended, so the files that they held no longer count. What it wrote since the last walk
+/// is to be charged, too.
 void DiskMeter::stop_counting(const std::string& id, const Watched& watched) {
     agreed_gaps_[id] = watched.agreed_gap;
+    if (ports_.files != nullptr)
+        resting_.emplace(id, watched.user);
     if (!watched.size || watched.held.inodes == 0)
         return;
     ledger_.found(
@@ -175,11 +218,17 @@ std::uint64_t DiskMeter::look_at_disk() {
     space_ = space;
     ledger_.see(*space);
     see_shortage(*space);
+    if (ports_.files != nullptr) {
+        const auto reserve =
+            static_cast<std::uint64_t>(static_cast<double>(space->total_bytes) * settings_.reserve);
+        ports_.files->set_total(ports_.files->used() + space->free_bytes -
+                                std::min(reserve, space->free_bytes));
+    }
     return lost;
 }
 
 void DiskMeter::look() {
-    if (watched_.empty())
+    if (watched_.empty() && resting_.empty())
         return;  // the next watch() starts again
     const auto now = ports_.clock.steady_now();
     const std::uint64_t lost = look_at_disk();
@@ -222,40 +271,85 @@ double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
     return std::max({by_space, by_time, by_doubt, is_asked ? k_due + by_time : 0});
 }
 
-/// The end where no walk is due.
+/// The end where no walk is due. A round of walks of all comes first.
 DiskMeter::Entry DiskMeter::most_urgent(base::SteadyTime now) {
     auto most = watched_.end();
-    double highest = 0;
+    const bool is_round = is_short_ || is_auditing_;
+    const bool is_by_turn = last_walk_ % 2 == 1;
+    std::tuple<bool, std::uint64_t, double> highest;
     for (auto at = watched_.begin(); at != watched_.end(); ++at) {
         const double urgent = urgency(at->second, now);
-        if (urgent >= k_due && urgent > highest) {
-            highest = urgent;
+        if (urgent < k_due)
+            continue;
+        const std::tuple rank(is_round && urgent >= k_at_once,
+                              is_by_turn ? last_walk_ - turn_of(at->second.user) : 0, urgent);
+        if (most == watched_.end() || rank > highest) {
+            highest = rank;
             most = at;
         }
     }
     return most;
 }
 
+/// The number of the last walk of this user's workspaces; 0: there was none of late.
+std::uint64_t DiskMeter::turn_of(const base::ShareHolder& user) const {
+    const auto found = turns_.find(user.name());
+    return found == turns_.end() ? 0 : found->second;
+}
+
+void DiskMeter::take_turn(const base::ShareHolder& user) {
+    turns_[user.name()] = ++last_walk_;
+    if (turns_.size() > 2 * k_turns_remembered)
+        std::erase_if(turns_,
+                      [this](const auto& turn) { return turn.second + k_turns_remembered < last_walk_; });
+}
+
 // One walk at a time: two walks of one disk only slow each other down.
 void DiskMeter::walk_most_urgent() {
     if (walking_)
         return;
+    const bool may_rest = !std::exchange(has_rested_, false);  // or the helper would never be idle
     const auto now = ports_.clock.steady_now();
     auto most = most_urgent(now);
     const bool is_round_over = most == watched_.end() || urgency(most->second, now) < k_at_once;
-    if (is_round_over && (is_auditing_ || is_short_)) {
+    if (is_round_over && !watched_.empty() && (is_auditing_ || is_short_)) {
         if (is_auditing_)
             end_audit();
         else if (settle_shortage())
             return;
         most = most_urgent(now);  // that workspace may have been stopped
     }
+    const bool is_turn_of_rest =
+        most == watched_.end() || last_walk_ - rested_at_walk_ >= k_walks_before_rest;
+    if (may_rest && is_turn_of_rest && !(is_short_ && is_late()) && walk_resting())
+        return;
     if (most == watched_.end())
         return;
+    take_turn(most->second.user);
     if (wants_inspection(most->second))
         inspect(most);
     else
         walk(most);
+}
+
+/// True if there was one to walk.
+bool DiskMeter::walk_resting() {
+    auto next = resting_.upper_bound(last_rested_);
+    if (next == resting_.end())
+        next = resting_.begin();
+    if (next == resting_.end())
+        return false;
+    has_rested_ = true;
+    rested_at_walk_ = last_walk_;
+    walking_ = true;
+    walk_began_ = ports_.clock.steady_now();
+    walked_id_ = last_rested_ = next->first;
+    ports_.walk(last_rested_,
+                [this, alive = std::weak_ptr<int>(alive_), id = last_rested_](const auto& result) {
+                    if (!alive.expired())
+                        on_rested(id, result);
+                });
+    return true;
 }
 
 void DiskMeter::walk(Entry entry) {

@@ -17,12 +17,19 @@
 // inspection after another is a suspect. Once all others have just been walked, the suspect that wrote most
 // is charged with the unexplained rest.
 //
+// The last size of each workspace, at rest too, is charged to its user in the budget `files`, whose total is
+// what is charged and what is free above the reserve. A workspace that begins to rest is walked once more.
+//
 // Below a reserve of free space or inodes the workspaces of the user who wrote most stop before the host is
-// full, the one that grew fastest first; if none grew, all are inspected, and the user who holds most in
-// deleted files is chosen the same way, or else the user who wrote most in workspaces that could not be seen
-// whole (core/base/victims.hpp). Once half the reserve is gone and space still goes, no walk is waited for:
-// if the known growth does not explain the loss, a workspace whose walk is not done is stopped, since each
-// sandbox decides how long its walk takes.
+// full, the one that grew fastest first. Users who hold less than a quarter of what the user with most files
+// holds are spared until a quarter of the reserve is left: they did not fill the disk. If none grew, all are
+// inspected, and the user who holds most in deleted files is chosen the same way, or else the user who wrote
+// most in workspaces that could not be seen whole (core/base/victims.hpp). Once half the reserve is gone and
+// space still goes, no walk is waited for: if the known growth does not explain the loss, a workspace whose
+// walk is not done is stopped, since each sandbox decides how long its walk takes.
+//
+// Users take turns: every other walk is that of the user who was walked longest ago, so that nobody's walk
+// waits for those of one user. The other walks are the most urgent ones.
 //
 // Not here: ending a sandbox (the callback does), opening anything in a workspace.
 #pragma once
@@ -34,6 +41,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -62,12 +70,17 @@ struct MeterPorts {
     /// Walks a workspace while its processes stand still, if they can be stopped, and finds the deleted files
     /// that they hold. Answers later, from the loop. Empty: the results of walks are trusted.
     std::function<void(const std::string& id, std::function<void(base::Result<Inspection>)>)> inspect{};
+    /// The budget of files, which outlives the meter. Null: nothing is charged, and nobody is spared.
+    base::Budget* files = nullptr;
 };
 
 /// Whether the kernel refuses writes beyond the limit of a workspace (project_quota.hpp). Then the sandbox is
 /// never ended for its limit: there are only warnings, and, if it grows fastest, it is stopped for the
 /// reserve.
 enum class DiskEnforcer : std::uint8_t { none, quota };
+
+/// A user who holds less than this part of what the user with most files holds has not filled the disk.
+inline constexpr std::uint64_t k_spared_part = 4;
 
 /// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
 inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
@@ -115,6 +128,8 @@ class DiskMeter {
                DiskEnforcer enforcer = DiskEnforcer::none,
                const std::optional<base::ShareHolder>& user = std::nullopt);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
+    /// It has another user from now on.
+    void set_user(const std::string& id, const base::ShareHolder& user);
     /// How long a workspace has to rest before it is watched again with this limit. Each watch that begins
     /// over the limit is allowed what is there, and may write some bytes more before they are found. So a
     /// workspace that grows in one such watch after another, or stays too large to be measured, rests from
@@ -128,8 +143,17 @@ class DiskMeter {
     /// size.
     using Room = std::function<void(const std::optional<Verdict>& excess)>;
     void check_room(const std::string& id, std::optional<std::uint64_t> bytes, Room done);
+    /// Charges the size of a workspace that rests to its user: it is walked when there is time for that. Does
+    /// nothing where its size is known.
+    void measure_at_rest(const std::string& id, const base::ShareHolder& user);
+    /// Succeeds if this user may have more files: what is charged is within the user's share, or, where
+    /// nothing is left, within the floor or less than a quarter of what another user holds. Errors:
+    /// user_share.
+    base::Result<void> room_for(const base::ShareHolder& user);
     /// The workspace is gone: its last size no longer counts.
     void forget(const std::string& id) {
+        charged_.erase(id);
+        resting_.erase(id);
         found_.erase(id);
         agreed_gaps_.erase(id);
         over_.erase(id);
@@ -145,6 +169,8 @@ class DiskMeter {
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.
     bool is_short();
+    /// True while less than half of the reserve is free. Looks, if nothing else does.
+    bool is_very_short();
 
   private:
     /// Bytes that somebody wants to write.
@@ -205,6 +231,12 @@ class DiskMeter {
     double urgency(const Watched& watched, base::SteadyTime now) const;
     Entry most_urgent(base::SteadyTime now);
     void walk_most_urgent();
+    bool walk_resting();
+    void on_rested(const std::string& id, const base::Result<TreeSize>& result);
+    void charge(const std::string& id, const base::ShareHolder& user, std::uint64_t bytes);
+    std::uint64_t spared_below() const;
+    std::uint64_t turn_of(const base::ShareHolder& user) const;
+    void take_turn(const base::ShareHolder& user);
     void walk(Entry entry);
     void inspect(Entry entry);
 
@@ -240,9 +272,11 @@ class DiskMeter {
     Entry slowest_unmeasured(base::SteadyTime now);
     void end_round();
     std::uint64_t least_blame() const;
+    bool is_spared(const base::ShareHolder& user, std::uint64_t spared_below) const;
     template <class Amount>
-    std::vector<base::Taking> takings(Amount amount_of) const;
-    base::Victims fastest() const;
+    std::vector<base::Taking> takings(std::uint64_t spared_below, Amount amount_of) const;
+    base::Victims fastest(std::uint64_t spared_below) const;
+    bool is_explained_by(const base::Victims& grown) const;
     Entry next_inspection_of_shortage();
     void blame_the_hidden();
     bool is_late() const;
@@ -262,6 +296,13 @@ class DiskMeter {
     std::vector<Grown> grown_before_;
     std::map<std::string, std::uint64_t>
         found_;  // bytes, by the last walk of each workspace that is still there
+    std::map<std::string, base::Share> charged_;            // the last size of each workspace
+    std::map<std::string, base::ShareHolder> resting_;      // to be walked at rest
+    std::string last_rested_;                               // they take turns by their ids
+    bool has_rested_ = false;                               // the last walk was of one at rest
+    std::unordered_map<std::string, std::uint64_t> turns_;  // the last walk of each user, by its number
+    std::uint64_t last_walk_ = 0;
+    std::uint64_t rested_at_walk_ = 0;
     std::map<std::string, Space> agreed_gaps_;  // of earlier watches: the bytes hidden then are still there
     std::set<std::string> over_;  // the last watch ended for the limit, and none has walked it since
     std::map<std::string, Relapses> relapses_;

@@ -104,6 +104,30 @@ void DiskMeter::on_inspected(const std::string& id, std::uint64_t number, std::u
         walk_most_urgent();
 }
 
+/// Where it was removed meanwhile, or is watched again, there is nothing to charge.
+void DiskMeter::on_rested(const std::string& id, const base::Result<TreeSize>& result) {
+    walking_ = false;
+    look_at_disk();
+    const auto rested = resting_.extract(id);
+    if (!rested.empty() && result) {
+        const std::uint64_t least = result->is_complete ? 0 : charged_[id].amount();
+        charge(id, rested.mapped(), std::max(cost(*result), least));
+    }
+    walk_most_urgent();
+}
+
+/// Never refused: the bytes are there.
+void DiskMeter::charge(const std::string& id, const base::ShareHolder& user, std::uint64_t bytes) {
+    if (ports_.files == nullptr)
+        return;
+    const std::uint64_t before = ports_.files->used();
+    base::Share& charged = charged_[id];
+    charged = {};
+    charged = ports_.files->take(user, 0).value();
+    charged.charge(bytes);
+    ports_.files->set_total(ports_.files->spec().total - before + ports_.files->used());  // as much is free
+}
+
 void DiskMeter::take_inspection(Watched& watched, const Inspection& found, base::SteadyTime began) {
     const auto now = ports_.clock.steady_now();
     watched.inspect_from = now + std::clamp(time_between(began, now) * 2, k_least_rest, k_longest_rest);
@@ -148,6 +172,7 @@ void DiskMeter::take_size(const std::string& id, Watched& watched) {
     watched.grown_while_short = (is_short_ ? watched.grown_while_short : 0) + grown;
     watched.size = size;
     found_[id] = size.bytes;
+    charge(id, watched.user, size.bytes);
 }
 
 /// For the first walk of a watch: the size at the last walk of an earlier watch, or `now` without one.
@@ -343,9 +368,9 @@ bool DiskMeter::settle_shortage() {
             begin_round();
         return false;
     }
-    const auto found = fastest();
-    const bool is_explained =
-        !found.ids.empty() && found.total >= unexplained(watched_.at(found.ids.front()));
+    const auto found = fastest(spared_below());
+    const bool is_spared_growth = found.ids.empty() && is_explained_by(fastest(0));
+    const bool is_explained = is_spared_growth || is_explained_by(found);
     const auto next = is_explained && !is_inspecting_all_ ? watched_.end() : next_inspection_of_shortage();
     is_inspecting_all_ = next != watched_.end();
     if (is_inspecting_all_) {
@@ -356,10 +381,14 @@ bool DiskMeter::settle_shortage() {
         stop_all_that_grew();
     else if (!found.ids.empty())
         stop_for_shortage(found.ids, DiskExcess::reserve);
-    else
+    else if (!is_spared_growth)
         blame_the_hidden();
     end_round();
     return false;
+}
+
+bool DiskMeter::is_explained_by(const base::Victims& grown) const {
+    return !grown.ids.empty() && grown.total >= unexplained(watched_.at(grown.ids.front()));
 }
 
 // Called while a walk goes on: the disk may be full before it is done.
@@ -412,19 +441,36 @@ std::uint64_t DiskMeter::least_blame() const {
                     std::min(static_cast<std::uint64_t>(reserve / 4), settings_.least_step));
 }
 
+/// Users who hold less are spared; 0: nobody is.
+std::uint64_t DiskMeter::spared_below() const {
+    const bool is_nearly_out = space_ && static_cast<double>(space_->free_bytes) * 4 <
+                                             static_cast<double>(space_->total_bytes) * settings_.reserve;
+    return ports_.files == nullptr || is_nearly_out
+               ? 0
+               : ports_.files->most_held(base::ShareHolder::thing("")) / k_spared_part;
+}
+
+bool DiskMeter::is_spared(const base::ShareHolder& user, std::uint64_t spared_below) const {
+    return spared_below > 0 && ports_.files->held_by(user) < spared_below;
+}
+
 template <class Amount>
-std::vector<base::Taking> DiskMeter::takings(Amount amount_of) const {
+std::vector<base::Taking> DiskMeter::takings(std::uint64_t spared_below, Amount amount_of) const {
     std::vector<base::Taking> all;
-    for (const auto& [id, watched] : watched_)
-        all.push_back({id, watched.user, amount_of(watched)});
+    for (const auto& [id, watched] : watched_) {
+        if (!is_spared(watched.user, spared_below))
+            all.push_back({id, watched.user, amount_of(watched)});
+    }
     return all;
 }
 
 /// The workspaces that grew most since the last round, of the user whose workspaces grew most.
-base::Victims DiskMeter::fastest() const {
-    auto grown = takings([](const Watched& watched) { return watched.grown_bytes; });
-    for (const Grown& before : grown_before_)
-        grown.push_back({"", before.user, before.in_round});
+base::Victims DiskMeter::fastest(std::uint64_t spared_below) const {
+    auto grown = takings(spared_below, [](const Watched& watched) { return watched.grown_bytes; });
+    for (const Grown& before : grown_before_) {
+        if (!is_spared(before.user, spared_below))
+            grown.push_back({"", before.user, before.in_round});
+    }
     return base::choose_victims(std::move(grown), least_blame());
 }
 
@@ -435,9 +481,12 @@ bool DiskMeter::is_late() const {
 
 // Half the reserve is gone: many slow writers fill a disk like one fast writer.
 void DiskMeter::stop_all_that_grew() {
-    auto grown = takings([](const Watched& watched) { return watched.grown_while_short; });
-    for (const Grown& before : grown_before_)
-        grown.push_back({"", before.user, before.while_short});
+    const std::uint64_t spared = spared_below();
+    auto grown = takings(spared, [](const Watched& watched) { return watched.grown_while_short; });
+    for (const Grown& before : grown_before_) {
+        if (!is_spared(before.user, spared))
+            grown.push_back({"", before.user, before.while_short});
+    }
     std::vector<std::string> ids;
     std::uint64_t least = k_disk_slack_bytes;
     for (const base::UserTakings& user : base::takings_by_user(std::move(grown))) {
@@ -476,15 +525,17 @@ void DiskMeter::blame_the_hidden() {
         return watched.inspection_of_shortage == shortage_;
     };
     const auto holders = base::choose_victims(
-        takings([&](const Watched& watched) { return is_seen(watched) ? cost(watched.held) : 0; }),
+        takings(spared_below(),
+                [&](const Watched& watched) { return is_seen(watched) ? cost(watched.held) : 0; }),
         least_blame());
     if (!holders.ids.empty())
         return stop_for_shortage(holders.ids, DiskExcess::reserve_held);
-    const auto writers =
-        base::choose_victims(takings([&](const Watched& watched) {
-                                 return is_seen(watched) && !watched.is_clear ? watched.wrote_bytes : 0;
-                             }),
-                             least_blame());
+    const auto writers = base::choose_victims(
+        takings(0,
+                [&](const Watched& watched) {
+                    return is_seen(watched) && !watched.is_clear ? watched.wrote_bytes : 0;
+                }),
+        least_blame());
     if (!writers.ids.empty())
         return stop_for_shortage(writers.ids, DiskExcess::reserve_written);
     if (std::ranges::none_of(watched_, is_seen, &std::pair<const std::string, Watched>::second))

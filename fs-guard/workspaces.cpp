@@ -82,6 +82,12 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
     return "its workspace cannot be measured, since its folders are moved all the time; the files are kept";
 }
 
+base::Error nearly_full() {
+    return base::Error(base::Errc::capacity,
+                       "the host's disk is nearly full; delete conversations or free space, then try again")
+        .with("budget", "\"files\"");
+}
+
 sandbox::Exit exit_of(const DiskMeter::Verdict& verdict) {
     sandbox::Exit exit;
     exit.exit_class = sandbox::ExitClass::disk_limit;
@@ -152,10 +158,8 @@ fs::path Workspaces::workspace(const std::string& sandbox_id) const {
 base::Result<fs::path> Workspaces::provision(const std::string& sandbox_id, std::uint32_t host_uid) {
     if (!base::is_id(sandbox_id))
         return base::Error(base::Errc::internal, "a workspace needs an id for its name");
-    if (meter_.is_short())
-        return base::Error(
-            base::Errc::capacity,
-            "the host's disk is nearly full; delete conversations or free space, then try again");
+    if (meter_.is_very_short())
+        return nearly_full();
     if (auto marked = mark(sandbox_id); !marked)
         return marked.error();
     if (auto made = make_workspace(sandbox_id, host_uid); !made) {
@@ -182,6 +186,17 @@ base::Result<void> Workspaces::make_workspace(const std::string& sandbox_id, std
         ::unlinkat(workspaces_.get(), name, AT_REMOVEDIR);
         return joined.error();
     }
+    return {};
+}
+
+// Below the reserve users with little may still make some, for there is room until half of it is gone.
+base::Result<void> Workspaces::room_for(const base::ShareHolder& user) const {
+    if (auto room = removals_.room_for(user); !room)
+        return room;
+    if (auto room = meter_.room_for(user); !room)
+        return room;
+    if (user.is_user() ? meter_.is_very_short() : meter_.is_short())
+        return nearly_full();
     return {};
 }
 

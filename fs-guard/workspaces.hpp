@@ -54,8 +54,15 @@ class Workspaces final : public sandbox::DiskGuard {
                     std::function<void(base::Result<void>)> done) override;
     base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
                               std::function<void(base::Result<void>)> done) override;
-    base::Result<void> room_for(const base::ShareHolder& user) const override {
-        return removals_.room_for(user);
+    base::Result<void> room_for(const base::ShareHolder& user) const override;
+    base::Result<void> room_to_write(const base::ShareHolder& user) const override {
+        return meter_.room_for(user);
+    }
+    void set_user(const std::string& sandbox_id, const base::ShareHolder& user) override {
+        meter_.set_user(sandbox_id, user);
+    }
+    void measure_at_rest(const std::string& sandbox_id, const base::ShareHolder& user) override {
+        meter_.measure_at_rest(sandbox_id, user);
     }
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;

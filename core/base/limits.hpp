@@ -155,6 +155,9 @@ inline constexpr std::size_t k_max_conversation_log_bytes = 64UL * 1024 * 1024;
 inline constexpr std::uint64_t k_default_log_budget_bytes = 1024UL * 1024 * 1024;
 inline constexpr std::uint64_t k_log_user_floor_bytes = 1024UL * 1024;
 inline constexpr std::uint64_t k_log_of_new_turn_bytes = 64UL * 1024;
+// The same of all workspaces: where the disk cannot be asked, and the floor of a user.
+inline constexpr std::uint64_t k_default_files_budget_bytes = 64UL * 1024 * 1024 * 1024;
+inline constexpr std::uint64_t k_files_user_floor_bytes = 1024UL * 1024 * 1024;
 // A disk below its reserve: so much is kept free inside the database, or an eighth of the budget if that is
 // less. Logs that one round cuts.
 inline constexpr std::uint64_t k_database_room_bytes = 16UL * 1024 * 1024;

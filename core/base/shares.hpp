@@ -75,12 +75,14 @@ class Budget {
     std::uint64_t room(const ShareHolder& holder, std::uint64_t given_back = 0) const {
         return room_beside(held_by(holder) - given_back, used_ - given_back);
     }
-    /// The error for a user who cannot take `amount`.
+    /// The error for a user who cannot take `amount`; with 0 that of a user who has too much: user_share.
     Error refusal(const ShareHolder& holder, std::uint64_t amount) const {
         return refusal_beside(held_by(holder), amount);
     }
 
     const BudgetSpec& spec() const noexcept { return spec_; }
+    /// Where the total changes with what is left of the thing itself.
+    void set_total(std::uint64_t total) noexcept { spec_.total = total; }
     unsigned user_percent() const noexcept { return user_percent_; }
     std::uint64_t used() const noexcept { return used_; }
     std::uint64_t held_by(const ShareHolder& holder) const;
@@ -98,7 +100,7 @@ class Budget {
     std::uint64_t room_beside(std::uint64_t held, std::uint64_t used) const noexcept;
     Error refusal_beside(std::uint64_t held, std::uint64_t amount) const;
 
-    const BudgetSpec spec_;
+    BudgetSpec spec_;
     const unsigned user_percent_;
     std::uint64_t used_ = 0;
     Holders holders_;  // those with a share, and no others
@@ -151,6 +153,7 @@ BudgetSpec places_spec(std::size_t max_sandboxes) noexcept;
 struct BudgetTotals {
     std::uint64_t bodies = k_body_budget_bytes;
     std::uint64_t logs = k_default_log_budget_bytes;
+    std::uint64_t files = k_default_files_budget_bytes;  // at the start; then the meter of the disk sets it
 };
 
 /// The table of all budgets: docs/operations/limits-and-capacity.md and /v1/system show it.
@@ -163,8 +166,9 @@ struct Budgets {
     Budget bodies;
     Budget log;
     Budget removals;
+    Budget files;
     // With those that others own.
-    std::vector<const Budget*> all{&exec, &results, &connections, &bodies, &log, &removals};
+    std::vector<const Budget*> all{&exec, &results, &connections, &bodies, &log, &removals, &files};
 };
 
 }  // namespace atl::base

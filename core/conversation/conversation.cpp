@@ -134,14 +134,6 @@ Result<void> Conversation::check_open() const {
     return {};
 }
 
-Result<void> Conversation::check_capacity() {
-    // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
-    if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
-        perform(machine_.sandbox_ending(*end));
-    const sandbox::Demand demand{sandbox_record_.limits, sandbox_record_.holder};
-    return machine_.sandbox_living() ? Result<void>() : owner_.admission().check_capacity(demand);
-}
-
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
@@ -155,6 +147,8 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     auto metadata = patch.metadata ? merge_metadata(record_.metadata, *patch.metadata) : record_.metadata;
     if (!metadata)
         return refuse(reply, metadata.error());
+    if (auto room = log_->change_record(record_bytes(record_.metadata), record_bytes(*metadata)); !room)
+        return refuse(reply, room.error());
     record_.metadata = std::move(*metadata);
     patch.apply_to(record_);
     record_.tools = patch.tools.applied_to(record_.tools);
@@ -573,12 +567,14 @@ void Conversation::erase() {
     turn_.cancel_timers();
     stop_timers();
     leases_.end(action::LeaseScope::all, no_conversation());
+    const auto held = std::make_shared<const base::Share>(log_->take_share());
     log_->close();
     if (machine_.created()) {
         context_.journal.add(EraseConversation{record_.key});
         if (sandbox_record_.gone)
             context_.journal.add(EraseSandbox{record_.sandbox_id});
-        context_.journal.purge(record_.key);
+        // Its bytes count until they have left the database, which takes longer than to write them.
+        context_.journal.purge(record_.key, Journal::k_whole_log, held);
     }
     const Error deleted(Errc::not_found, "the conversation was deleted");
     answer(pause_waiters_, deleted);

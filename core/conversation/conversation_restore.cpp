@@ -43,7 +43,8 @@ void Conversation::restore(const StoredConversation& stored) {
         resolve(stored.open_questions, 0);
     last_batch_ = context_.journal.batch_number();
     log_->restore_open(stored.open_bytes);
-    context_.logs.on_loaded(record_.user_id, bytes, std::max(counted, record_.log_bytes));
+    const std::uint64_t own = record_bytes(record_.metadata);
+    context_.logs.on_loaded(record_.user_id, bytes + own, std::max(counted, record_.log_bytes) + own);
     if (ran) {
         run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
                                      "the server was restarted"});

@@ -6,6 +6,7 @@
 // Invariants: seq grows by one; an event reaches the window only when it is committed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -51,6 +52,16 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// Removes finished turns from the front, the newest one too, until no more than this is left.
     void cut_to(std::uint64_t bytes);
     std::uint64_t bytes() const noexcept { return total_bytes_ + open_bytes_; }
+    /// The bytes of the conversation's record, which its share has, too, have changed. Errors: user_share,
+    /// capacity.
+    base::Result<void> change_record(std::uint64_t before, std::uint64_t after) {
+        if (after > before)
+            return share_.grow(after - before);
+        share_.shrink(std::min(before - after, share_.amount()));
+        return {};
+    }
+    /// Its share, of a log that is to be removed: it counts for as long as the result lives.
+    base::Share take_share() noexcept { return std::exchange(share_, base::Share()); }
     /// True if its share has room for so much more.
     bool has_room(std::uint64_t bytes) const noexcept { return share_.has_room(bytes); }
     /// The conversation is gone.
@@ -96,7 +107,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     std::int64_t key_;
     std::size_t bound_bytes_;
     std::shared_ptr<LiveWindow> window_;
-    base::Share share_;  // the share for the bytes that bytes() tells
+    base::Share share_;  // the share for the bytes that bytes() tells, and for the record
     std::uint64_t last_seq_ = 0;
     std::uint64_t open_bytes_ = 0;
     bool turn_open_ = false;         // an event of it was appended

@@ -226,11 +226,12 @@ base::Result<void> Journal::usable() const {
     return {};
 }
 
-void Journal::purge(std::int64_t key, std::uint64_t below_seq) {
+void Journal::purge(std::int64_t key, std::uint64_t below_seq,
+                    const std::shared_ptr<const base::Share>& held) {
     // After the commit: rows of the same log may still be in the batch, or be lazy ones.
     promote_lazy();
-    after_commit([this, key, below_seq] {
-        purges_.push_back({key, below_seq});
+    after_commit([this, key, below_seq, held] {
+        purges_.push_back({key, below_seq, held});
         go_on_purging();
     });
 }

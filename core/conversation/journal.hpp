@@ -16,6 +16,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/counts_by.hpp"
 #include "core/base/histogram.hpp"
+#include "core/base/shares.hpp"
 #include "core/conversation/store.hpp"
 
 namespace atl::conversation {
@@ -81,9 +82,11 @@ class Journal {
     bool is_fenced() const noexcept { return fenced_; }
 
     /// Removes the events of `key` below `below_seq` in the background, and the turns that Store::purge_log()
-    /// removes with them. For a whole log `below_seq` is beyond every seq. A removal that the store refuses
-    /// is tried again a minute later.
-    void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
+    /// removes with them. A removal that the store refuses is tried again a minute later. `held`: the share
+    /// of what is removed, which is given back at the end.
+    void purge(std::int64_t key, std::uint64_t below_seq = k_whole_log,
+               const std::shared_ptr<const base::Share>& held = nullptr);
+    static constexpr std::uint64_t k_whole_log = std::numeric_limits<std::uint64_t>::max();
     bool is_purging() const noexcept { return !purges_.empty(); }
     /// The number of writes that are still to be committed.
     std::size_t pending() const noexcept {
@@ -96,6 +99,7 @@ class Journal {
     struct Purge {
         std::int64_t key;
         std::uint64_t below_seq;
+        std::shared_ptr<const base::Share> held;
     };
 
     struct Waiter {

@@ -53,8 +53,11 @@ void LogCuts::count(const LogRange& range) {
         LogCuts& it = **self;
         if (!found)
             base::LogLine(base::evt::store_failed).quoted("err", found.error().detail()).warn();
-        for (const LogSize& log : found ? found->items : std::vector<LogSize>())
+        for (const LogSize& log : found ? found->items : std::vector<LogSize>()) {
             it.context_.logs.on_unloaded(log.user_id, log.bytes);
+            if (log.user_id && !log.sandbox_id.empty())
+                it.context_.sandboxes.measure_at_rest(log.sandbox_id, *log.user_id);
+        }
         if (found && found->next_key == 0) {
             it.context_.logs.on_counted();
             return it.look();

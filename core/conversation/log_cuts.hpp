@@ -26,7 +26,8 @@ class LogCuts {
     LogCuts& operator=(const LogCuts&) = delete;
 
     void look();
-    /// Counts the logs of the range that the store has, in LogShares, and looks. Call once.
+    /// Counts the logs of the range that the store has, in LogShares, has the workspaces of their users
+    /// measured, and looks. Call once.
     void count(const LogRange& range);
 
   private:

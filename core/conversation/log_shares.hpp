@@ -1,4 +1,5 @@
-// Counts the logs of conversations in the budget `log`, in bytes of events, and decides if a turn may begin.
+// Counts the logs of conversations in the budget `log`, in bytes of events and of what clients put into their
+// records, and decides if a turn may begin.
 // A log in memory has a share of its own. All logs at rest of a user have one share. Those of conversations
 // without an owner have one together, since nothing is kept for each of them.
 //
@@ -25,9 +26,21 @@ class LogShares {
     LogShares(base::Budget& budget, std::function<double()> reserve_left)
         : budget_(budget), reserve_left_(std::move(reserve_left)) {}
 
-    /// The share of a log that comes into memory; it holds nothing yet.
-    base::Share share_of(const Record& conversation) { return *budget_.take(holder_of(conversation), 0); }
-    /// A log of the user, or of a conversation without an owner, begins to rest.
+    /// The share of a log that comes into memory; it holds the bytes of the record.
+    base::Share share_of(const Record& conversation) {
+        base::Share share = budget_.take(holder_of(conversation), 0).value();
+        share.charge(record_bytes(conversation.metadata));
+        return share;
+    }
+    /// Succeeds if a record with this metadata may be made. Errors: user_share, capacity.
+    base::Result<void> room_for_record(const std::optional<std::string>& user_id,
+                                       const std::string& metadata) const {
+        // A conversation without an owner will be a user of its own.
+        const auto holder = base::ShareHolder::owner(user_id, "new");
+        const std::uint64_t wanted = record_bytes(metadata);
+        return wanted <= budget_.room(holder) ? base::Result<void>() : budget_.refusal(holder, wanted);
+    }
+    /// A log of the user, or of a conversation without an owner, begins to rest. `bytes`: with its record.
     void on_unloaded(const std::optional<std::string>& user_id, std::uint64_t bytes) {
         add_resting(user_id, static_cast<std::int64_t>(bytes));
     }

@@ -138,7 +138,7 @@ void Manager::load(StoredConversation stored) {
 void Manager::unload(Conversation& conversation) {
     const Record& record = conversation.record();
     conversation.stop_timers();
-    logs_.on_unloaded(record.user_id, conversation.log()->bytes());
+    logs_.on_unloaded(record.user_id, conversation.log()->bytes() + record_bytes(record.metadata));
     eviction_.erase(conversation);
     roster_.on_unloaded(conversation.record());
     if (record.status != Status::ended) {
@@ -155,6 +155,8 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
     if (auto room = roster_.room_for(request.user_id, standalone_.count()); !room)
         return room;
     if (auto room = context_.sandboxes.room_for_files(request.user_id); !room)
+        return room;
+    if (auto room = logs_.room_for_record(request.user_id, request.metadata); !room)
         return room;
     if (auto there = settings_.check_agent(agent); !there)
         return there;

@@ -134,10 +134,11 @@ struct Listed {
     std::int64_t next_key = 0;
 };
 
-/// The size of a conversation's log, and its owner.
+/// The size of a conversation's log with its record, its owner, and its sandbox.
 struct LogSize {
     std::optional<std::string> user_id;
-    std::uint64_t bytes = 0;  // the bytes of its events
+    std::uint64_t bytes = 0;   // the bytes of its events, and record_bytes()
+    std::string sandbox_id{};  // empty: it has ended
 };
 
 /// The keys of the conversations whose logs are asked for. One call looks at k_logs_counted_at_once at most.

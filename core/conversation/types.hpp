@@ -112,6 +112,11 @@ struct RestartedProcess {
     sandbox::ProcessSpec spec;  // its id is that of the last start
 };
 
+/// The bytes that metadata, the text of an object, takes in the database, with its index.
+inline std::uint64_t record_bytes(const std::string& metadata) noexcept {
+    return 2 * (std::max<std::size_t>(metadata.size(), 2) - 2);
+}
+
 /// The members of a create request. The HTTP layer has checked their form only.
 struct CreateRequest : FieldChanges {
     std::string idempotency_key;  // empty: none; senders that are strangers to each other have different ones

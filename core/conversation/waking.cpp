@@ -1,4 +1,5 @@
-// Wakes a conversation for a visitor of its previews. Evicts no other sandbox to make room.
+// The room that a conversation's sandbox needs to start, and the waking of a conversation for a visitor of
+// its previews, which evicts no other sandbox.
 #include <utility>
 
 #include "core/conversation/conversation.hpp"
@@ -9,6 +10,17 @@ namespace atl::conversation {
 using base::Errc;
 using base::Error;
 using base::Result;
+
+Result<void> Conversation::check_capacity() {
+    // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
+    if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
+        perform(machine_.sandbox_ending(*end));
+    if (machine_.sandbox_living())
+        return {};
+    if (auto room = context_.sandboxes.room_to_write(sandbox_record_); !room)
+        return room;
+    return owner_.admission().check_capacity({sandbox_record_.limits, sandbox_record_.holder});
+}
 
 void Conversation::wake(const Reply<void>& reply) {
     const auto refuse_it = [&](Error error) {
@@ -26,6 +38,8 @@ void Conversation::wake(const Reply<void>& reply) {
         return refuse_it(
             Error(Errc::sandbox_gone, "the sandbox is just being ended", std::chrono::seconds(1)));
     if (!machine_.sandbox_living()) {
+        if (auto room = context_.sandboxes.room_to_write(sandbox_record_); !room)
+            return refuse_it(room.error());
         if (auto room = owner_.admission().has_capacity({sandbox_record_.limits, sandbox_record_.holder});
             !room)
             return refuse_it(room.error());

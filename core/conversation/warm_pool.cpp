@@ -75,6 +75,8 @@ void WarmPool::start_one(Shelf& shelf, const sandbox::AgentSpec& spec) {
     wanted.conversation_id = base::new_id();
     wanted.limits = limits_of(spec);
     wanted.network = network_of(spec);
+    if (sandboxes_.is_disk_short())
+        return on_failure(shelf, base::Error(base::Errc::capacity, "the host's disk is nearly full"));
     auto made = sandboxes_.create(std::move(wanted));
     if (!made)
         return on_failure(shelf, made.error());

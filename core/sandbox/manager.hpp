@@ -149,6 +149,15 @@ class Manager {
     base::Result<void> room_for_files(const std::optional<std::string>& owner) const {
         return ports_.disk.room_for(base::ShareHolder::owner(owner, ""));
     }
+    /// Succeeds if a sandbox at rest with this record may run again, for the files that its user holds.
+    /// Errors: user_share.
+    base::Result<void> room_to_write(const Record& record) const {
+        return ports_.disk.room_to_write(user_of(record));
+    }
+    /// DiskGuard::measure_at_rest().
+    void measure_at_rest(const std::string& id, const std::string& user_id) {
+        ports_.disk.measure_at_rest(id, base::ShareHolder::user(user_id));
+    }
     /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Takes one commit of the node's store. Errors:
     /// storage_failed, shutting_down; capacity where no uid is left.
     base::Result<Record> create(Record wanted);

@@ -65,6 +65,7 @@ Result<void> Manager::give_to(const std::string& id, const base::ShareHolder& ho
         sandbox.generation->place = std::move(*place);
     }
     sandbox.record.holder = holder;
+    ports_.disk.set_user(id, user_of(sandbox.record));
     return {};
 }
 

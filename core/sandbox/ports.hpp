@@ -160,11 +160,27 @@ class DiskGuard {
     virtual void claim(const std::string& sandbox_id) = 0;
     /// One look at the disk. A link in its place, or whatever else is no folder, is no workspace.
     virtual bool has_workspace(const std::string& sandbox_id) const = 0;
-    /// Succeeds if this user may have another workspace: what it deleted counts until it is removed. Errors:
-    /// user_share, capacity.
+    /// Succeeds if this user may have another workspace: what it holds counts, and what it deleted until it
+    /// is removed. Errors: user_share; capacity, also while the disk is short.
     virtual base::Result<void> room_for(const base::ShareHolder& user) const {
         (void)user;
         return {};
+    }
+    /// Succeeds if a workspace of this user that rests may be written again. Errors: user_share, where the
+    /// user's workspaces hold too much.
+    virtual base::Result<void> room_to_write(const base::ShareHolder& user) const {
+        (void)user;
+        return {};
+    }
+    /// A workspace that is watched has another user from now on.
+    virtual void set_user(const std::string& sandbox_id, const base::ShareHolder& user) {
+        (void)sandbox_id;
+        (void)user;
+    }
+    /// After a start: this user has a workspace that rests. It is measured when there is time for that.
+    virtual void measure_at_rest(const std::string& sandbox_id, const base::ShareHolder& user) {
+        (void)sandbox_id;
+        (void)user;
     }
     /// Whether the disk has less than the reserve: then nothing new should begin to write.
     virtual bool is_short() const { return false; }

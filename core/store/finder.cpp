@@ -279,6 +279,7 @@ Listed<conversation::LogSize> Finder::find(const conversation::LogRange& range) 
         if (!rows.getColumn(1).isNull())
             log.user_id = rows.getColumn(1).getString();
         log.bytes = unsigned_at(rows, 2);
+        log.sandbox_id = rows.getColumn(3).getString();
     }
     if (found.items.size() < base::k_logs_counted_at_once)
         found.next_key = 0;

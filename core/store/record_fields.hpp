@@ -198,7 +198,7 @@ void each_field(A<conversation::LogRange> auto& range, auto&& visit) {
 }
 
 void each_field(A<conversation::LogSize> auto& log, auto&& visit) {
-    each_of(visit, {}, log.user_id, log.bytes);
+    each_of(visit, {}, log.user_id, log.bytes, log.sandbox_id);
 }
 
 void each_field(A<conversation::Listed<conversation::LogSize>> auto& list, auto&& visit) {

@@ -39,12 +39,15 @@ inline constexpr char k_questions_sql[] =
 // How large the log of each conversation is; 36 is k_seq_bits. Its turns tell what was logged since its
 // record was written, the record what was logged without turns.
 inline constexpr char k_log_sizes_sql[] =
-    "WITH logs AS (SELECT key, id, user_id, ifnull('user ' || user_id, id) AS holder, "
+    "WITH logs AS (SELECT key, id, user_id, CASE WHEN status <> 3 THEN ifnull(sandbox_id, '') ELSE '' END "
+    "AS sandbox_id, 2 * max(length(CAST(metadata AS BLOB)) - 2, 0) AS record_bytes, ifnull('user ' || "
+    "user_id, id) AS holder, "
     "max(ifnull(json_extract(rest, '$.logBytes'), 0), ifnull((SELECT "
     "sum(bytes) FROM turns WHERE turns.id >= key << 36 AND turns.id < (key + 1) << 36 AND "
     "last_seq >= conversations.first_seq), 0)) AS bytes FROM conversations) ";
 inline constexpr char k_logs_of_range_sql[] =
-    "SELECT key, user_id, bytes FROM logs WHERE key > ? AND key <= ? ORDER BY key LIMIT ?";
+    "SELECT key, user_id, bytes + record_bytes, sandbox_id FROM logs WHERE key > ? AND key <= ? ORDER BY key "
+    "LIMIT ?";
 inline constexpr char k_largest_logs_sql[] =
     "SELECT id FROM logs WHERE bytes > 0 AND holder = (SELECT holder FROM logs GROUP BY holder "
     "ORDER BY sum(bytes) DESC LIMIT 1) ORDER BY bytes DESC LIMIT ?";

@@ -368,7 +368,9 @@ void FakeStore::log_sizes(const conversation::LogRange& range,
     conversation::Listed<conversation::LogSize> found;
     for (const auto& [key, record] : conversations) {
         if (key > range.after_key && key <= range.last_key)
-            found.items.push_back({record.user_id, log_bytes(key)});
+            found.items.push_back({record.user_id,
+                                   log_bytes(key) + conversation::record_bytes(record.metadata),
+                                   record.status == conversation::Status::ended ? "" : record.sandbox_id});
     }
     answer(std::move(done), std::move(found));
 }

@@ -278,6 +278,7 @@ struct FakeWorld : sandbox::Launcher,
     void claim(const std::string& sandbox_id) override { unclaimed.erase(sandbox_id); }
     bool has_workspace(const std::string&) const override { return true; }
     base::Result<void> may_start(const std::string&, std::uint32_t) const override { return start_allowed; }
+    base::Result<void> room_to_write(const base::ShareHolder&) const override { return writing_allowed; }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
                               std::function<void(base::Result<void>)> done) override;
@@ -343,9 +344,10 @@ struct FakeWorld : sandbox::Launcher,
     std::optional<sandbox::DiskUsage> disk_used;                       // by every workspace that is measured
     std::function<base::Result<void>(std::uint64_t bytes)> disk_room;  // empty: everything fits
     bool workspaces_may_be_missing = false;
-    base::Result<void> start_allowed;  // by the workspaces' sizes
-    bool removals_fail = false;        // of workspaces: they stay where they are
-    bool removals_last = false;        // trees stay in the trash
+    base::Result<void> start_allowed;    // by the workspaces' sizes
+    base::Result<void> writing_allowed;  // by the sizes of all workspaces of a user
+    bool removals_fail = false;          // of workspaces: they stay where they are
+    bool removals_last = false;          // trees stay in the trash
     bool has_freezer = true;
     bool can_listen = true;                                             // inside sandboxes
     std::map<std::string, std::function<void(sandbox::Exit)>> watched;  // workspaces that are measured

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <list>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/execution_limits.hpp"
 #include "tests/isolation/lab.hpp"
@@ -451,8 +454,51 @@ TEST_CASE("Messages of one user fill no disk under a neighbour's log", "[redteam
     CHECK(say(house, neighbour).status == 202);
     CHECK(eventually([&] { return house.lab.api.get(neighbour)["openTurn"].is_null(); }));
     CHECK(disk.free_mb() > 16);
+    const std::uint64_t before = house.used("log");
     CHECK(house.lab.api.http().request("DELETE", "/v1/conversations/" + greedy).status == 204);
+    CHECK(eventually([&] { return house.used("log") + k_mib < before; }));
     CHECK(house.lab.api.message(make(house, "greedy"), "again").output == "again");
+}
+
+TEST_CASE("Files of one user's paused conversations leave a neighbour its part of the disk", "[redteam]") {
+    constexpr std::size_t k_most = 10;
+    // Pauses conversations with 30 MiB each, until no other is made: their ids.
+    const auto fill = [](House& house) {
+        std::vector<std::string> paused;
+        while (paused.size() < k_most) {
+            const HttpResponse answer = house.post("/v1/conversations", of_user("greedy"));
+            if (answer.status != 201) {
+                CHECK(code_of(answer) == "user_share");
+                CHECK(Json::parse(answer.body)["budget"] == "files");
+                break;
+            }
+            const Json made = Json::parse(answer.body);
+            const std::filesystem::path file =
+                house.lab.server.data_dir() / "workspaces" / made["sandboxId"].get<std::string>() / "f";
+            REQUIRE(std::system(("fallocate -l 30M '" + file.string() + "'").c_str()) == 0);
+            paused.push_back(made["id"]);
+            house.lab.api.call(200, "POST", "/v1/conversations/" + paused.back() + "/pause",
+                               R"({"mode":"cold"})");
+            // They are measured at rest.
+            REQUIRE(eventually([&] { return house.used("files") >= paused.size() * 30 * k_mib; }));
+        }
+        return paused;
+    };
+    {
+        const SmallDisk disk(400);
+        House control("100", {}, disk.data_dir());
+        CHECK(fill(control).size() == k_most);
+    }
+    const SmallDisk disk(400);
+    House house("50", {}, disk.data_dir());
+    const auto paused = fill(house);
+    CHECK(paused.size() >= 4);
+    CHECK(paused.size() < k_most - 1);
+    CHECK(house.post("/v1/conversations", of_user("neighbour")).status == 201);
+    const std::string path = "/v1/conversations/" + paused.front();
+    CHECK(code_of(house.post(path + "/resume", Json::object())) == "user_share");
+    house.lab.api.call(204, "DELETE", path);
+    CHECK(eventually([&] { return house.post("/v1/conversations", of_user("greedy")).status == 201; }));
 }
 
 }  // namespace shares_test

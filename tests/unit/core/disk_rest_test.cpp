@@ -1,4 +1,4 @@
-// A workspace that has to rest before its sandbox starts again.
+// A workspace that has to rest before its sandbox starts again, or whose user has too many files for that.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/support/result_printer.hpp"
@@ -31,6 +31,23 @@ TEST_CASE(
     house.world.start_allowed = {};
     CHECK(resume());
     CHECK(house.world.processes.size() == 1);
+}
+
+TEST_CASE("disk rest: a user with too many files starts nothing that rests, and goes on with what runs") {
+    House house({});
+    const std::string id = house.create()->record.id;
+    house.world.writing_allowed = base::Error(base::Errc::user_share, "delete conversations or files");
+    // The control: it runs, where files can be deleted.
+    CHECK(house.resume(id).has_value());
+    REQUIRE(house.pause(id).has_value());
+    const auto refused = house.resume(id);
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::user_share);
+    CHECK(house.world.processes.empty());
+    // Nothing was tried, so nothing has failed.
+    CHECK(test::get(*house.conversations, id)->record.status == conversation::Status::paused);
+    house.world.writing_allowed = {};
+    CHECK(house.resume(id).has_value());
 }
 
 }  // namespace disk_rest_test

@@ -164,6 +164,19 @@ TEST_CASE("A record that is still to be written does not outlive its turn or its
     CHECK(bench.turns() == left);
 }
 
+TEST_CASE("The share of a log that is erased is held until its events are gone") {
+    base::Budget budget({"things", "things", "Give some back.", 1000, 10, {}});
+    Bench bench;
+    bench.journal.purge(
+        1, Journal::k_whole_log,
+        std::make_shared<const base::Share>(budget.take(base::ShareHolder::user("ann"), 100).value()));
+    bench.settle();
+    CHECK(budget.used() == 100);
+    while (bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(budget.used() == 0);
+}
+
 TEST_CASE("A long log that is erased goes a few rows at a time, its turns too, and the rest after a crash") {
     Bench bench;
     constexpr std::uint64_t k_turns = 1000;

@@ -98,6 +98,8 @@ TEST_CASE("log budget: a user fills no more than a share, the others go on, and 
     CHECK(house.held_by("greedy") <= 2 * k_mib);
     CHECK(house.turn(other, 256 * k_kib));
     REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(greedy, std::move(reply)); }));
+    while (house.held_by("greedy") >= 64 * k_kib && house.world.timers.fire_next())
+        house.settle();
     CHECK(house.held_by("greedy") < 64 * k_kib);
     CHECK(house.turn(house.make("greedy"), 256 * k_kib));
 }
@@ -117,6 +119,45 @@ TEST_CASE("log budget: a turn that finds no more room has its output truncated, 
     CHECK(std::ranges::count(types, EventType::text_delta) < 8);
     CHECK(std::ranges::count(types, EventType::output_truncated) == 1);
     CHECK(types.back() == EventType::done);
+}
+
+TEST_CASE("log budget: metadata counts, in memory and at rest, and is refused beyond the share") {
+    LogHouse house(256 * k_kib);
+    const std::string text = R"({"a":")" + std::string(15 * k_kib, 'x') + "\"}";
+    const auto make = [&](const char* user) {
+        CreateRequest request;
+        request.user_id = user;
+        request.metadata = text;
+        return house.create(std::move(request));
+    };
+    const std::string id = make("greedy")->record.id;
+    const auto patch = [&](const std::string& metadata) {
+        PatchRequest change;
+        change.metadata = metadata;
+        return house.answer([&](auto reply) { house.conversations->patch(id, change, std::move(reply)); });
+    };
+    CHECK(house.held_by("greedy") >= 30 * k_kib);
+    REQUIRE(patch(R"({"a":null})"));
+    CHECK(house.held_by("greedy") < 4 * k_kib);
+    REQUIRE(patch(text));
+    CHECK(house.held_by("greedy") >= 30 * k_kib);
+    house.pause(id);
+    house.rest();
+    CHECK(house.held_by("greedy") >= 30 * k_kib);
+    house.restart();
+    CHECK(house.budgets.log.used() == 0);
+    house.conversations->count_logs();
+    CHECK(house.held_by("greedy") >= 30 * k_kib);
+    CHECK(house.held_by("greedy") < 34 * k_kib);
+    base::Error refused;
+    for (int made = 1; made < 10 && refused.code() != Errc::user_share; ++made) {
+        if (const auto next = make("greedy"); !next)
+            refused = next.error();
+    }
+    REQUIRE(refused.code() == Errc::user_share);
+    CHECK(refused.members().front().second == "\"log\"");
+    CHECK(house.held_by("greedy") <= 128 * k_kib);
+    CHECK(make("other"));
 }
 
 TEST_CASE("log budget: logs at rest count, before and after a restart, and once") {

@@ -24,9 +24,13 @@ class MeteredDisk {
         bool is_too_large = false;
     };
 
-    explicit MeteredDisk(fs_guard::MeterSettings settings = {})
-        : meter({clock, timers, [this] { return look(); },
-                 [this](const std::string& id, auto done) { walk(id, std::move(done)); }},
+    explicit MeteredDisk(fs_guard::MeterSettings settings = {}, base::Budget* files = nullptr)
+        : meter({clock,
+                 timers,
+                 [this] { return look(); },
+                 [this](const std::string& id, auto done) { walk(id, std::move(done)); },
+                 {},
+                 files},
                 settings) {}
 
     void watch(const std::string& id, std::uint64_t limit,
