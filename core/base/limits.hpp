@@ -13,6 +13,8 @@ namespace atl::base {
 // HTTP: bounds on the input of a client.
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
 inline constexpr std::size_t k_max_leading_blank_lines = 4;  // before a request line
+// Pieces of one text of a request to a preview that have the form of a token, each of which takes an HMAC.
+inline constexpr std::size_t k_max_token_tries = 16;
 // For each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
 // the bytes that are read ahead beyond a message head.
 inline constexpr std::size_t k_free_body_bytes = 16 * 1024;
