@@ -111,7 +111,7 @@ TEST_CASE("a text with more pieces that could be tokens than are tried counts as
     const std::string few = foreign + foreign + foreign + "%2525";
     CHECK_FALSE(keys.holds_secret(few));
     CHECK(keys.holds_secret(few + "v1%252E" + own.substr(3)));
-    // What has not the form of a token takes no try: these would overlap, too.
+    // A text without the form of a token takes no try: these would overlap, too.
     std::size_t tries = base::k_max_token_tries;
     std::string formless;
     while (formless.size() < base::k_max_header_bytes)
