@@ -70,7 +70,7 @@ struct EventVisitor : ObjectVisitor {
     bool on_bool(const std::string& key, bool) { return misplaced(key); }
     bool on_array(const std::string& key, std::string_view) { return misplaced(key); }
     bool on_unsigned(const std::string& key, std::uint64_t) { return misplaced(key); }
-    bool on_other(const std::string& key) { return misplaced(key); }
+    bool on_other(const std::string& key, std::string_view) { return misplaced(key); }
 };
 
 inline bool has_control_character(std::string_view line) {

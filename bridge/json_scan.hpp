@@ -35,7 +35,9 @@ struct ObjectVisitor {
                      std::uint64_t /*value: written without sign, point or exponent*/) {
         return true;
     }
-    bool on_other(const std::string& /*key: of another number or null*/) { return true; }
+    bool on_other(const std::string& /*key: of another number or null*/, std::string_view /*text*/) {
+        return true;
+    }
     /// Whether on_inner() is to be called for the members of this object.
     bool enters(const std::string& /*key*/) { return false; }
     /// A member of such an object; `text` of a string only, else empty.
@@ -90,15 +92,15 @@ class ObjectSax {
     ObjectSax(const char* begin, std::size_t max_depth, Visitor& visitor)
         : position(begin), max_depth_(max_depth), visitor_(visitor) {}
 
-    bool null() { return other(k_null); }
+    bool null() { return other(k_null, "null"); }
     bool boolean(bool value) {
         return depth_ > 1 ? inner(k_bool) : scalar([&] { return visitor_.on_bool(key_, value); });
     }
-    bool number_integer(Json::number_integer_t) { return other(k_integer); }
+    bool number_integer(Json::number_integer_t value) { return other(k_integer, std::to_string(value)); }
     bool number_unsigned(Json::number_unsigned_t value) {
         return depth_ > 1 ? inner(k_integer) : scalar([&] { return visitor_.on_unsigned(key_, value); });
     }
-    bool number_float(Json::number_float_t, const std::string&) { return other(k_other_number); }
+    bool number_float(Json::number_float_t, const std::string& text) { return other(k_other_number, text); }
     bool string(std::string& value) {
         return depth_ > 1 ? inner(k_string, value) : scalar([&] { return visitor_.on_string(key_, value); });
     }
@@ -134,8 +136,8 @@ class ObjectSax {
     Scan result = Scan::complete;
 
   private:
-    bool other(JsonKind kind) {
-        return depth_ > 1 ? inner(kind) : scalar([&] { return visitor_.on_other(key_); });
+    bool other(JsonKind kind, std::string_view text) {
+        return depth_ > 1 ? inner(kind) : scalar([&] { return visitor_.on_other(key_, text); });
     }
     bool inner(JsonKind kind, std::string_view text = {}) {
         return depth_ != 2 || !enters_ || check(visitor_.on_inner(inner_key_, kind, text));

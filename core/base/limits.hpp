@@ -13,6 +13,8 @@ namespace atl::base {
 // HTTP: bounds on the input of a client.
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
 inline constexpr std::size_t k_max_leading_blank_lines = 4;  // before a request line
+// Pieces of one text of a request to a preview that have the form of a token, each of which takes an HMAC.
+inline constexpr std::size_t k_max_token_tries = 16;
 // For each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
 // the bytes that are read ahead beyond a message head.
 inline constexpr std::size_t k_free_body_bytes = 16 * 1024;
@@ -52,6 +54,11 @@ inline constexpr std::size_t k_free_output_bytes = 80UL * 1024;
 inline constexpr std::size_t k_max_unsent_bytes = 256UL * 1024;
 inline constexpr std::size_t k_connection_budget_bytes = 256UL * 1024 * 1024;
 inline constexpr std::size_t k_connection_user_floor_bytes = 4UL * 1024 * 1024;
+// Output of a guest that waits for its client in the server, before the connection has it: without room in
+// the same budget, and with it (http/api/output_room.hpp).
+inline constexpr std::size_t k_free_waiting_bytes = 64UL * 1024;
+inline constexpr std::size_t k_max_waiting_bytes = 256UL * 1024;
+static_assert(k_max_waiting_bytes < k_connection_user_floor_bytes);
 static_assert(k_source_piece_bytes < k_free_output_bytes);
 static_assert(k_max_unsent_bytes < k_connection_user_floor_bytes);
 inline constexpr std::size_t k_bulk_input_bytes = 64UL * 1024;

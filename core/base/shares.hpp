@@ -24,7 +24,7 @@
 namespace atl::base {
 
 /// A user as budgets know one: a user of the API, or a key, or a conversation or sandbox that has no owner,
-/// or all visitors of a preview.
+/// or all visitors of a preview, or all who ask without a credential.
 class ShareHolder {
   public:
     /// The server's own key.
@@ -35,6 +35,7 @@ class ShareHolder {
     static ShareHolder thing(std::string_view id) { return ShareHolder("thing ", id); }
     /// The visitors of a sandbox's preview.
     static ShareHolder preview(std::string_view sandbox_id) { return ShareHolder("preview ", sandbox_id); }
+    static ShareHolder strangers() { return ShareHolder("strangers", ""); }
     /// The owner of a thing, or the thing for itself.
     static ShareHolder owner(const std::optional<std::string>& user_id, std::string_view thing_id) {
         return user_id ? user(*user_id) : thing(thing_id);

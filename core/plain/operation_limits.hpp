@@ -27,8 +27,6 @@ static_assert(2 * k_exec_reserved_bytes < k_exec_user_floor_bytes);
 static_assert(4 * k_max_exec_output_bytes < k_exec_output_budget_bytes);
 // Answers up to this size are made at once, longer ones piece by piece while they are sent.
 inline constexpr std::size_t k_exec_whole_answer_bytes = 32UL * 1024;
-// Output that waits for the reader of a stream; then the program waits.
-inline constexpr std::size_t k_exec_stream_buffer_bytes = 256UL * 1024;
 // How much longer than its time a program may take before the guest counts as lost.
 inline constexpr std::chrono::seconds k_exec_end_grace{30};
 // A guest's broken connection is most often the end of its sandbox, whose cause is known a moment later.
@@ -45,8 +43,6 @@ inline constexpr std::chrono::milliseconds k_max_process_timeout{30LL * 86'400'0
 inline constexpr std::size_t k_process_input_bytes = 1024UL * 1024;
 // How long a request with input waits for the process to take the next piece.
 inline constexpr std::chrono::seconds k_process_input_deadline{30};
-// Output that waits for the reader of a process's WebSocket; then the guest waits.
-inline constexpr std::size_t k_process_socket_bytes = 256UL * 1024;
 // Input counts as activity of a conversation, noted this often at most.
 inline constexpr std::chrono::seconds k_process_activity_interval{1};
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/base/base64.hpp"
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "http/access/ip_address.hpp"
 #include "http/wire/text.hpp"
@@ -132,9 +133,10 @@ base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view to
 // An address may be decoded by each of the servers that read it one after another.
 bool KeyAuthenticator::holds_secret(std::string_view text) const {
     constexpr int k_decodings = 2;
+    std::size_t tries = base::k_max_token_tries;
     std::string decoded;
     for (int done = 0;; ++done) {
-        if (has_plain(text) || has_base64(text))
+        if (has_plain(text, tries) || has_base64(text, tries))
             return true;
         if (done == k_decodings || text.find('%') == std::string_view::npos)
             return false;
@@ -144,13 +146,13 @@ bool KeyAuthenticator::holds_secret(std::string_view text) const {
 }
 
 // Where a run of digits begins is not where the encoding began: each of the four offsets is tried.
-bool KeyAuthenticator::has_base64(std::string_view text) const {
+bool KeyAuthenticator::has_base64(std::string_view text, std::size_t& tries) const {
     const std::size_t least_digits = least_base64_digits(std::min(key_.size(), k_least_secret_bytes));
     while (!text.empty()) {
         const auto end = std::ranges::find_if_not(text, is_base64_digit);
         const std::string_view run = text.substr(0, static_cast<std::size_t>(end - text.begin()));
         for (std::size_t offset = 0; offset < 4 && run.size() >= least_digits + offset; ++offset) {
-            if (has_plain(decoded_digits(run.substr(offset))))
+            if (has_plain(decoded_digits(run.substr(offset)), tries))
                 return true;
         }
         text.remove_prefix(std::min(run.size() + 1, text.size()));
@@ -160,7 +162,7 @@ bool KeyAuthenticator::has_base64(std::string_view text) const {
 
 // Compared are hashes of all pieces that are as long as the key: the time tells nothing of how much of it a
 // text has.
-bool KeyAuthenticator::has_plain(std::string_view text) const {
+bool KeyAuthenticator::has_plain(std::string_view text, std::size_t& tries) const {
     const std::size_t size = key_.size();
     std::uint64_t hash = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -171,7 +173,7 @@ bool KeyAuthenticator::has_plain(std::string_view text) const {
             CRYPTO_memcmp(text.data() + i + 1 - size, key_.data(), size) == 0)
             return true;
     }
-    return (more_ != nullptr && more_->is_in(text)) || (tokens_ != nullptr && tokens_->is_in(text));
+    return (more_ != nullptr && more_->is_in(text)) || (tokens_ != nullptr && tokens_->is_in(text, tries));
 }
 
 std::string_view credential(const Request& request) noexcept {

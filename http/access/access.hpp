@@ -39,6 +39,7 @@ struct Principal {
     std::optional<std::string> user_id;          // set: sees only conversations of this user
     std::optional<std::string> conversation_id;  // set: a token, for this conversation only
     std::optional<std::string> sandbox_id;       // set: a token, for this sandbox only
+    std::optional<std::string> owner_id;         // of that, once the guard of the route has looked: its user
     Scope scope = Scope::full;
     std::string limit_key;  // the one key or token that limits count; empty: the server's own, without limits
     sandbox::LimitChanges ceilings{};  // of the key itself (limit_ceilings.hpp)
@@ -57,10 +58,11 @@ inline std::string sender_name(const Principal& principal) {
     return principal.is_token() ? std::string() : principal.user_id.value_or(principal.label);
 }
 
-/// The sender as budgets know it: the key's user, or the key; all tokens of one thing are one.
+/// The sender as budgets know it: the key's user, or the key; with a token the owner of what it is for, or
+/// that thing.
 inline base::ShareHolder holder_of(const Principal& principal) {
-    if (principal.user_id)
-        return base::ShareHolder::user(*principal.user_id);
+    if (const auto& user_id = principal.user_id ? principal.user_id : principal.owner_id)
+        return base::ShareHolder::user(*user_id);
     if (principal.conversation_id || principal.sandbox_id)
         return base::ShareHolder::thing(
             principal.conversation_id.value_or(principal.sandbox_id.value_or("")));
@@ -88,7 +90,8 @@ class Authenticator {
     /// needs.
     virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
     /// True if a key or a token of this server stands in `text`: as it is, percent-encoded (RFC 3986
-    /// section 2.1) once or twice, or in base64 (RFC 4648 sections 4 and 5), whatever is around it.
+    /// section 2.1) once or twice, or in base64 (RFC 4648 sections 4 and 5), whatever is around it; also if
+    /// more than base::k_max_token_tries pieces of `text` could be tokens.
     virtual bool holds_secret(std::string_view text) const = 0;
 };
 
@@ -98,8 +101,10 @@ class TokenVerifier {
     virtual ~TokenVerifier() = default;
     /// Errors: invalid_token, token_expired, token_mismatch.
     virtual base::Result<Principal> verify(std::string_view token, std::string_view id) const = 0;
-    /// True if a token that was signed here stands in `text`, expired or not, whatever is around it.
-    virtual bool is_in(std::string_view text) const = 0;
+    /// True if a token that was signed here stands in `text`, expired or not, whatever is around it. Each
+    /// piece that has the form of a token and is none takes one of `tries`; where none is left it counts as a
+    /// token.
+    virtual bool is_in(std::string_view text, std::size_t& tries) const = 0;
 };
 
 /// Accepts one key without restrictions, and the keys of a store, from `Authorization: Bearer KEY` or
@@ -114,8 +119,8 @@ class KeyAuthenticator final : public Authenticator {
     bool holds_secret(std::string_view text) const override;
 
   private:
-    bool has_plain(std::string_view text) const;
-    bool has_base64(std::string_view text) const;
+    bool has_plain(std::string_view text, std::size_t& tries) const;
+    bool has_base64(std::string_view text, std::size_t& tries) const;
 
     std::string key_;
     std::uint64_t key_hash_ = 0;

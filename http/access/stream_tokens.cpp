@@ -8,6 +8,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "core/base/ids.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -28,14 +29,19 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/// The claims of what begins like a token, up to its last dot; empty if it has not a token's form.
+bool is_signature_digit(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'f');
+}
+
+/// The claims of what begins like a token, up to its last dot; empty if it has not a token's form. No id,
+/// scope or signature has a "v1." in it, so texts of this form do not overlap.
 std::string_view claims_in(std::string_view text) {
-    std::size_t at = k_version.size();
-    at = text.find('.', at);
-    if (at == std::string_view::npos || at > k_max_claims_bytes)
+    text = text.substr(0, k_max_claims_bytes + 1 + k_signature_digits);
+    const auto scope_begin = k_version.size() + base::k_id_length + 1;
+    if (text.size() < scope_begin || text[scope_begin - 1] != '.' ||
+        !base::is_id(text.substr(k_version.size(), base::k_id_length)))
         return {};
-    const auto scope_begin = at + 1;
-    at = text.find('.', scope_begin);
+    auto at = text.find('.', scope_begin);
     if (at == std::string_view::npos || at > k_max_claims_bytes)
         return {};
     const auto scope = text.substr(scope_begin, at - scope_begin);
@@ -44,7 +50,8 @@ std::string_view claims_in(std::string_view text) {
     const auto expiry_begin = at + 1;
     for (at = expiry_begin; at < text.size() && is_digit(text[at]) && at <= k_max_claims_bytes;)
         ++at;
-    const bool fits = at > expiry_begin && text.size() - at > k_signature_digits && text[at] == '.';
+    const bool fits = at > expiry_begin && text.size() - at > k_signature_digits && text[at] == '.' &&
+                      std::ranges::all_of(text.substr(at + 1, k_signature_digits), is_signature_digit);
     return fits ? text.substr(0, at) : std::string_view();
 }
 
@@ -120,12 +127,15 @@ bool StreamTokens::is_signed(std::string_view claims, std::string_view signature
 }
 
 // A signature is computed only for what has the form of a token.
-bool StreamTokens::is_in(std::string_view text) const {
+bool StreamTokens::is_in(std::string_view text, std::size_t& tries) const {
     for (auto at = text.find(k_version); at != std::string_view::npos; at = text.find(k_version, at + 1)) {
         const std::string_view rest = text.substr(at);
         const std::string_view claims = claims_in(rest);
-        if (!claims.empty() && is_signed(claims, rest.substr(claims.size() + 1, k_signature_digits)))
+        if (claims.empty())
+            continue;
+        if (tries == 0 || is_signed(claims, rest.substr(claims.size() + 1, k_signature_digits)))
             return true;
+        --tries;
     }
     return false;
 }

@@ -47,7 +47,7 @@ class StreamTokens final : public TokenVerifier {
     /// invalid_token.
     base::Result<Principal> verify(std::string_view token, std::string_view id) const override;
 
-    bool is_in(std::string_view text) const override;
+    bool is_in(std::string_view text, std::size_t& tries) const override;
 
     /// HMAC-SHA256 of `claims` in hexadecimal, for other records with this key: what it signs must not begin
     /// as a token does.

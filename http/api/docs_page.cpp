@@ -212,7 +212,7 @@ Task<Result<Response>> async_send_docs(std::shared_ptr<const std::string> page) 
     Response response;
     response.content_type = "text/html; charset=utf-8";
     response.headers.emplace_back("Content-Security-Policy", std::string(k_docs_policy));
-    response.body = *page;
+    response.lasting_body = *page;
     co_return std::move(response);
 }
 

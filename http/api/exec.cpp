@@ -67,7 +67,7 @@ Task<Result<Response>> async_exec_whole(Api& api, RequestContext& context, const
 }
 
 Task<Result<Response>> async_exec_stream(Api& api, RequestContext& context, const std::string& id,
-                                         ExecForm& form, EventNames names) {
+                                         ExecForm& form, EventNames names, const base::ShareHolder& holder) {
     auto place = context.stream_lease(id);
     if (place.has_error())
         co_return place.error();
@@ -78,6 +78,7 @@ Task<Result<Response>> async_exec_stream(Api& api, RequestContext& context, cons
     if (operations.has_error())
         co_return operations.error();
     auto stream = std::make_unique<ExecStream>(std::move(*place), names, form.max_output_bytes);
+    stream->keep_within(OutputRoom(api.budgets.connections, holder));
     ExecRun& run = stream->start(std::move(*lease), **operations, std::move(form), api.conversations.clock(),
                                  api.conversations.timers());
     run.on_change(context.waker());
@@ -92,6 +93,7 @@ Task<Result<Response>> async_exec_stream(Api& api, RequestContext& context, cons
     response.headers.emplace_back("X-Accel-Buffering", "no");
     keep_from_browsers(response);
     response.stream = std::move(stream);
+    response.payer = holder;
     co_return response;
 }
 
@@ -124,10 +126,7 @@ Task<Result<Response>> async_exec(Api& api, RequestContext& context) {
     form->input_share = std::move(*input_share);
     if (context.accepts() != MediaType::event_stream)
         co_return co_await async_exec_whole(api, context, *id, *form, *holder);
-    auto streamed = co_await async_exec_stream(api, context, *id, *form, *names);
-    if (streamed)
-        streamed->payer = *holder;
-    co_return streamed;
+    co_return co_await async_exec_stream(api, context, *id, *form, *names, *holder);
 }
 
 }  // namespace

@@ -39,10 +39,7 @@ void ExecStream::take(sandbox::OutputKind kind, std::string_view bytes) {
         waiting_.back().bytes.append(bytes);
     else
         waiting_.push_back({kind, std::string(bytes)});
-}
-
-bool ExecStream::is_full() const {
-    return waiting_bytes_ + waiting_.size() * sizeof(Piece) >= base::k_exec_stream_buffer_bytes;
+    room_.fit(kept_bytes());
 }
 
 BodyStream::State ExecStream::pull(std::string& out, std::size_t limit_bytes) {
@@ -53,6 +50,7 @@ BodyStream::State ExecStream::pull(std::string& out, std::size_t limit_bytes) {
         waiting_bytes_ -= piece.bytes.size();
         write_piece(out, std::move(piece));
     }
+    room_.fit(kept_bytes());
     if (was_full && !is_full())
         run_->resume();
     if (!waiting_.empty())

@@ -7,10 +7,12 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "http/access/client_limits.hpp"
 #include "http/api/event_stream.hpp"
 #include "http/api/exec_run.hpp"
+#include "http/api/output_room.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
@@ -25,6 +27,9 @@ class ExecStream final : public BodyStream, private ExecSink {
     /// Starts the program. Once, first. As the constructor of ExecRun.
     ExecRun& start(std::unique_ptr<conversation::Lease> lease, sandbox::Operations& operations, ExecForm form,
                    const base::Clock& clock, base::Timers& timers);
+
+    /// Output that waits for the client is of this room from now on.
+    void keep_within(OutputRoom room) { room_ = std::move(room); }
 
     State pull(std::string& out, std::size_t limit_bytes) override;
     void on_wake(StreamWake wake) override { run_->on_change(std::move(wake)); }
@@ -43,7 +48,8 @@ class ExecStream final : public BodyStream, private ExecSink {
     };
 
     void take(sandbox::OutputKind kind, std::string_view bytes) override;
-    bool is_full() const override;
+    bool is_full() const override { return kept_bytes() >= room_.bytes(); }
+    std::size_t kept_bytes() const noexcept { return waiting_bytes_ + waiting_.size() * sizeof(Piece); }
 
     void write_piece(std::string& out, Piece piece);
     void write_data(std::string& out, sandbox::OutputKind kind, std::string_view bytes) const;
@@ -58,6 +64,7 @@ class ExecStream final : public BodyStream, private ExecSink {
     std::array<Output, 2> outputs_;
     std::deque<Piece> waiting_;
     std::size_t waiting_bytes_ = 0;
+    OutputRoom room_;
     std::unique_ptr<ExecRun> run_;
 };
 

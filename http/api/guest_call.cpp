@@ -8,12 +8,6 @@
 #include "http/api/leased_sandbox.hpp"
 
 namespace atl::http {
-namespace {
-
-// Bytes of a response that wait for its client; the guest is held beyond that.
-constexpr std::size_t k_waiting_bytes = 256UL * 1024;
-
-}  // namespace
 
 using base::Error;
 using base::Result;
@@ -38,6 +32,7 @@ Result<void> GuestCall::begin(Api& api, const Start& start) {
         if (!ended_)
             fail(why);
     });
+    room_ = OutputRoom(api.budgets.connections, holder_of(context_.principal));
     call_ = start(**operations, *this);
     return {};
 }
@@ -167,7 +162,8 @@ Task<Result<std::size_t>> GuestCall::async_read_some(std::span<char> room) {
         co_return *failure_;
     std::copy_n(reading_.data() + read_bytes_, size, room.data());
     read_bytes_ += size;
-    if (call_ && !ended_ && waiting_bytes() <= k_waiting_bytes / 2)
+    room_.fit(waiting_bytes());
+    if (call_ && !ended_ && waiting_bytes() <= room_.bytes() / 2)
         call_->resume();
     co_return size;
 }
@@ -193,11 +189,12 @@ void GuestCall::on_reply(std::string_view json) {
 
 void GuestCall::on_bytes(std::string_view bytes) {
     bytes_.append(bytes);
+    room_.fit(waiting_bytes());
     changed();
 }
 
 bool GuestCall::is_full() const {
-    return waiting_bytes() >= k_waiting_bytes;
+    return waiting_bytes() >= room_.bytes();
 }
 
 void GuestCall::on_end() {

@@ -14,6 +14,7 @@
 #include "core/sandbox/calls.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/api/api.hpp"
+#include "http/api/output_room.hpp"
 #include "http/server/context.hpp"
 #include "http/wire/body_source.hpp"
 
@@ -100,6 +101,7 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     std::string reading_;
     std::size_t read_bytes_ = 0;  // of reading_
     std::string bytes_;           // behind those
+    OutputRoom room_;
 };
 
 /// Leases the sandbox and begins a call in it. `growth_bytes`: the bytes by which the workspace will grow,

@@ -28,15 +28,18 @@ Task<Result<void>> async_check_conversation(Api& api, RequestContext& context, s
     if (principal.unrestricted())
         co_return Result<void>();
     // A token was checked against the path already, so it opens only its own conversation.
-    if (principal.is_token()) {
-        if (principal.conversation_id != id)
-            co_return Error(Errc::token_mismatch);
-        co_return Result<void>();
-    }
+    if (principal.is_token() && principal.conversation_id != id)
+        co_return Error(Errc::token_mismatch);
     if (!base::is_id(id))
         co_return Error(Errc::not_found);
     auto look = [&](Reply<View> reply) { api.conversations.get(id, std::move(reply)); };
     const auto view = co_await context.async_reply<View>(look);
+    if (principal.is_token()) {
+        // Only whom budgets charge: the handler tells what went wrong.
+        if (view.has_value())
+            context.principal.owner_id = view->record.user_id;
+        co_return Result<void>();
+    }
     if (view.has_error() && view.error().code() != Errc::not_found)
         co_return view.error();
     // The same answer for another user's id and for an unknown id: a client cannot learn which ids exist.
@@ -51,9 +54,14 @@ Task<Result<void>> async_check_execution(Api& api, RequestContext& context) {
     // A token for reading or chatting names what it is for as a conversation's does.
     if (principal.is_token() && principal.conversation_id != id)
         co_return Error(Errc::token_mismatch);
-    if (principal.unrestricted() || principal.is_token())
+    if (principal.unrestricted())
         co_return Result<void>();
     const auto found = base::is_id(id) ? api.executions->find(id) : nullptr;
+    if (principal.is_token()) {
+        if (found != nullptr)
+            context.principal.owner_id = found->user_id();
+        co_return Result<void>();
+    }
     if (found == nullptr || found->user_id() != principal.user_id)
         co_return Error(Errc::not_found);
     co_return Result<void>();
@@ -73,6 +81,11 @@ Task<Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::s
     if (context.principal.is_token()) {
         if (context.principal.sandbox_id != id)
             co_return Error(Errc::token_mismatch);
+        using Owner = std::optional<std::string>;
+        auto ask = [&](Reply<Owner> reply) { api.conversations.owner_of(id, std::move(reply)); };
+        const auto owner = co_await context.async_reply<Owner>(ask);
+        if (owner.has_value())
+            context.principal.owner_id = *owner;
         co_return Result<void>();
     }
     if (!base::is_id(id))

@@ -92,6 +92,7 @@ Task<Result<Response>> async_open_process(Api& api, RequestContext& context) {
     const auto holder = co_await async_holder(api, context, path->sandbox);
     if (holder.has_error())
         co_return holder.error();
+    socket->keep_within(OutputRoom(api.budgets.connections, *holder));
     Response response = accept_handshake(context.request, std::move(socket));
     response.payer = *holder;
     co_return response;
@@ -144,6 +145,7 @@ Task<Result<Response>> async_output_stream(Api& api, RequestContext& context, co
     const auto holder = co_await async_holder(api, context, path.sandbox);
     if (holder.has_error())
         co_return holder.error();
+    stream->keep_within(OutputRoom(api.budgets.connections, *holder));
     Response response = sse_response(std::move(stream));
     response.payer = *holder;
     keep_output_from_browsers(response);

@@ -171,6 +171,7 @@ void ProcessStream::on_output(OutputKind kind, std::string_view bytes) {
         waiting_.back().bytes.append(bytes);
     else
         waiting_.push_back({kind, std::string(bytes), 0});
+    room_.fit(kept_bytes());
     changed();
 }
 
@@ -188,10 +189,6 @@ void ProcessStream::on_failed(const Error& error) {
         cause_ = 0;
         finish(error);
     });
-}
-
-bool ProcessStream::is_full() const {
-    return waiting_bytes_ + waiting_.size() * sizeof(Piece) >= base::k_process_socket_bytes;
 }
 
 void ProcessStream::finish(base::Result<sandbox::RunExit> end) {
@@ -213,6 +210,7 @@ BodyStream::State ProcessStream::pull(std::string& out, std::size_t limit_bytes)
     bool is_held_back = false;
     while (!waiting_.empty() && !is_held_back && out.size() < limit_bytes)
         is_held_back = !write_first(out);
+    room_.fit(kept_bytes());
     if (was_full && !is_full() && run_)
         run_->resume();
     if (is_held_back)

@@ -2,7 +2,7 @@
 // Events until the process ends. A cursor counts the bytes of both streams in the order read, as the
 // WebSocket's does; it is the id of each frame. Invariants: no byte is lost or shown twice between cursors; a
 // character at the end whose rest may still come is not shown yet; bytes that are no text come as base64; of
-// output that the client does not read the server holds no more than k_process_socket_bytes. Not here: the
+// output that the client does not read the server holds no more than an OutputRoom. Not here: the
 // WebSocket (process_socket.hpp), the right to read (process_follow.cpp).
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/conversation/leases.hpp"
@@ -18,6 +19,7 @@
 #include "core/sandbox/operations.hpp"
 #include "http/access/client_limits.hpp"
 #include "http/api/event_stream.hpp"
+#include "http/api/output_room.hpp"
 
 namespace atl::http {
 
@@ -92,6 +94,9 @@ class ProcessStream final : public BodyStream, private sandbox::RunObserver {
     /// Why it cannot be followed; nothing if it is. Precondition: is_known().
     std::optional<base::Error> refusal() const;
 
+    /// Output that waits for the client is of this room from now on.
+    void keep_within(OutputRoom room) { room_ = std::move(room); }
+
     State pull(std::string& out, std::size_t limit_bytes) override;
     void on_wake(StreamWake wake) override { changed_ = std::move(wake); }
     void heartbeat(std::string& out) override;
@@ -111,7 +116,9 @@ class ProcessStream final : public BodyStream, private sandbox::RunObserver {
     void on_dropped(std::uint64_t bytes) override;
     void on_exit(const sandbox::RunExit& exit) override { finish(exit); }
     void on_failed(const base::Error& error) override;
-    bool is_full() const override;
+    bool is_full() const override { return kept_bytes() >= room_.bytes(); }
+
+    std::size_t kept_bytes() const noexcept { return waiting_bytes_ + waiting_.size() * sizeof(Piece); }
 
     void finish(base::Result<sandbox::RunExit> end);
     void changed() const;
@@ -132,6 +139,7 @@ class ProcessStream final : public BodyStream, private sandbox::RunObserver {
     std::uint64_t offset_ = 0;  // of the output behind what is written
     std::deque<Piece> waiting_;
     std::size_t waiting_bytes_ = 0;  // of output
+    OutputRoom room_;
     std::optional<base::Result<sandbox::RunExit>> end_;
     base::TimerId cause_ = 0;  // while the end of the lease may say why the guest is gone
     std::unique_ptr<sandbox::Run> run_;

@@ -64,6 +64,7 @@ void ProcessSocket::on_output(sandbox::OutputKind kind, std::string_view bytes) 
     payload += bytes;
     offset_ += bytes.size();
     write_frame(waiting_, Opcode::binary, payload);
+    room_.fit(waiting_.size());
     changed();
 }
 
@@ -104,6 +105,7 @@ void ProcessSocket::take_output() {
         out().swap(waiting_);
     else
         out() += std::exchange(waiting_, {});
+    room_.fit(waiting_.size());
     if (was_full && run_ && !is_over_)
         run_->resume();
 }

@@ -1,6 +1,6 @@
 // A process on a WebSocket: its output from a byte on as binary frames, its end as a text frame; input, size
 // and signals from the client. Invariants: output that the client does not read waits in the sandbox, and
-// here no more than k_process_socket_bytes of it; input that the process does not read waits at the client,
+// here no more than an OutputRoom of it; input that the process does not read waits at the client,
 // and here no more than one message of it, which keeps its place in the body budget. The process does not end
 // with its WebSocket. Not here: the loop, pings, the end (frame_session.hpp), frames
 // (http/websocket/codec.hpp), the right to open one (process_follow.cpp).
@@ -10,11 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/conversation/leases.hpp"
 #include "core/sandbox/operations.hpp"
 #include "http/access/client_limits.hpp"
 #include "http/api/frame_session.hpp"
+#include "http/api/output_room.hpp"
 #include "http/api/process_form.hpp"
 
 namespace atl::http {
@@ -34,6 +36,8 @@ class ProcessSocket final : public FrameSession, private sandbox::RunObserver {
     /// more is known of its failure, until the WebSocket runs.
     void attach(sandbox::Operations& operations, const std::string& id, std::uint64_t after,
                 std::function<void()> on_known);
+    /// Output that waits for the client is of this room from now on.
+    void keep_within(OutputRoom room) { room_ = std::move(room); }
     bool is_known() const noexcept { return started_ || failure_; }
     /// Why it cannot be followed.
     const std::optional<base::Error>& failure() const noexcept { return failure_; }
@@ -47,7 +51,7 @@ class ProcessSocket final : public FrameSession, private sandbox::RunObserver {
     void on_input_room() override { changed(); }
     void on_exit(const sandbox::RunExit& exit) override;
     void on_failed(const base::Error& error) override;
-    bool is_full() const override { return waiting_.size() >= base::k_process_socket_bytes; }
+    bool is_full() const override { return waiting_.size() >= room_.bytes(); }
 
     // FrameSession
     void begin(const std::shared_ptr<WakeEvent>& wake) override { wake_ = wake; }
@@ -84,6 +88,7 @@ class ProcessSocket final : public FrameSession, private sandbox::RunObserver {
     std::optional<base::Error> failure_;
     bool is_over_ = false;  // the exit is among the waiting frames
     std::string waiting_;   // frames for the client
+    OutputRoom room_;       // of those
     std::string input_;     // of the client, that the process has no room for yet
     bool input_ends_ = false;
     base::SteadyTime cause_until_ = base::SteadyTime::max();  // when the cause of a failure is given up

@@ -1,30 +1,21 @@
 #include "http/api/transcript.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <utility>
 
+#include "bridge/json_scan.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/json_writer.hpp"
+#include "core/plain/guest_limits.hpp"
 
 namespace atl::http {
 namespace {
 
 using conversation::Event;
 using conversation::EventType;
-
-const Json& member(const Json& object, const char* name) {
-    static const Json s_null;
-    const auto found = object.find(name);
-    return found == object.end() ? s_null : *found;
-}
-
-std::string_view content_text_of(const Json& value) {
-    return value.is_string() ? std::string_view(value.get_ref<const std::string&>()) : std::string_view();
-}
-
-std::string dumped(const Json& value) {
-    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 /// `text` as it stands within a JSON string.
 void append_escaped_text(std::string& out, std::string_view text) {
@@ -50,6 +41,10 @@ void append_prefixed(std::string& out, std::string_view text, std::string_view p
     }
 }
 
+bool is_integer(std::string_view json) {
+    return !json.empty() && json.find_first_not_of("-0123456789") == std::string_view::npos;
+}
+
 std::string in_one_line(std::string text) {
     std::ranges::replace_if(
         text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -62,11 +57,32 @@ void append_block(std::string& out, std::string_view text, std::string_view pref
     out += at_line_start ? "\n" : "\n\n";
 }
 
-/// A line of JSON Lines up to its own members.
-void begin_line(std::string& out, const char* role, const Json& event) {
-    out += "{\"role\":\"";
-    out += role;
-    out += "\",\"turn\":" + dumped(member(event, "turn")) + ",\"at\":" + dumped(member(event, "at"));
+/// An event's JSON: what stands before its data, without the comma, and the object that its data is.
+struct EventText {
+    std::string_view head;
+    std::string_view data;
+};
+
+/// Nothing if the data is no object.
+std::optional<EventText> split_event(std::string_view json) {
+    constexpr std::string_view k_data = ",\"data\":";
+    const std::size_t at = json.find(k_data);
+    if (at == std::string_view::npos || !json.ends_with("}}") || json[at + k_data.size()] != '{')
+        return std::nullopt;
+    const std::size_t begin = at + k_data.size();
+    return EventText{json.substr(0, at), json.substr(begin, json.size() - 1 - begin)};
+}
+
+/// A line of JSON Lines up to its own members. `head` is that of an event.
+void begin_line(std::string& out, std::string_view role, std::string_view head) {
+    const Json event = Json::parse(std::string(head) + '}');
+    const auto text_of = [&](const char* name) {
+        const auto found = event.find(name);
+        return found == event.end() ? std::string("null") : found->dump();
+    };
+    out.append("{\"role\":\"").append(role);
+    out.append("\",\"turn\":").append(text_of("turn"));
+    out.append(",\"at\":").append(text_of("at"));
 }
 
 class TranscriptStream final : public BodyStream {
@@ -134,8 +150,54 @@ void TranscriptWriter::begin(const conversation::View& view, std::string& out) {
                ": what came before was cut._\n\n";
 }
 
+/// The members of an event's data that a transcript shows. Nothing is built of others, of which an agent may
+/// add very many.
+struct TranscriptWriter::Members : bridge::ObjectVisitor {
+    enum class Form : std::uint8_t { string, json };
+    struct Value {
+        Form form = Form::json;
+        std::string text = "null";  // of a string what it says
+    };
+
+    bool on_string(const std::string& key, const std::string& value) {
+        return keep(key, Form::string, value);
+    }
+    bool on_bool(const std::string& key, bool value) {
+        return keep(key, Form::json, value ? "true" : "false");
+    }
+    bool on_object(const std::string& key, std::string_view span) { return keep(key, Form::json, span); }
+    bool on_array(const std::string& key, std::string_view span) { return keep(key, Form::json, span); }
+    bool on_unsigned(const std::string& key, std::uint64_t value) {
+        return keep(key, Form::json, std::to_string(value));
+    }
+    bool on_other(const std::string& key, std::string_view text) { return keep(key, Form::json, text); }
+
+    bool keep(std::string_view key, Form form, std::string_view text) {
+        if (const auto found = values.find(key); found != values.end())
+            found->second = Value{form, std::string(text)};
+        return true;
+    }
+    bool has_string(std::string_view name) const { return values.at(name).form == Form::string; }
+    /// Empty if it is no string.
+    std::string_view string(std::string_view name) const {
+        return has_string(name) ? std::string_view(values.at(name).text) : std::string_view();
+    }
+    std::string json(std::string_view name) const {
+        std::string out;
+        if (has_string(name))
+            base::JsonWriter(out).string(string(name));
+        else
+            out = values.at(name).text;
+        return out;
+    }
+
+    std::map<std::string_view, Value> values{{"by", {}},    {"code", {}},         {"content", {}},
+                                             {"delta", {}}, {"droppedBytes", {}}, {"exitCode", {}},
+                                             {"input", {}}, {"isError", {}},      {"message", {}},
+                                             {"name", {}},  {"stream", {}}};
+};
+
 void TranscriptWriter::add(const Event& event, std::string& out) {
-    constexpr auto k_no_exceptions = false;
     switch (event.type) {
         case EventType::turn_start:
         case EventType::text_delta:
@@ -149,22 +211,27 @@ void TranscriptWriter::add(const Event& event, std::string& out) {
         default:
             return;
     }
-    if (event.type == EventType::message)
-        return add_message(event, out);
-    const Json parsed = Json::parse(event.json, nullptr, k_no_exceptions);
-    if (!member(parsed, "data").is_object())
+    const auto text = split_event(event.json);
+    // In Markdown the deltas have the text of a message already.
+    if (!text || (event.type == EventType::message && format_ == TranscriptFormat::markdown))
+        return;
+    const bool is_shown = event.type == EventType::turn_start || event.type == EventType::text_delta;
+    if (format_ == TranscriptFormat::jsonl && !is_shown)
+        return add_data(event.type, text->head, text->data, out);
+    Members data;
+    if (bridge::scan_object(text->data, base::k_max_event_depth, data) != bridge::Scan::complete)
         return;
     if (event.type == EventType::text_delta)
-        return add_text(parsed, out);
+        return add_text(text->head, data, out);
     close_text(out);
     if (event.type == EventType::turn_start)
-        add_question(parsed, out);
+        add_question(text->head, data, out);
     else if (event.type == EventType::tool_use)
-        add_tool_use(parsed, out);
+        add_tool_use(data, out);
     else if (event.type == EventType::tool_result)
-        add_tool_result(parsed, out);
+        add_tool_result(data, out);
     else
-        add_note(event, parsed, out);
+        add_note(event.type, data, out);
 }
 
 void TranscriptWriter::break_off(const base::Error& why, std::string& out) {
@@ -181,36 +248,50 @@ void TranscriptWriter::break_off(const base::Error& why, std::string& out) {
     out += '\n';
 }
 
-void TranscriptWriter::add_question(const Json& event, std::string& out) {
-    const Json& data = member(event, "data");
-    const Json& by = member(data, "by");
+/// The data goes over as it is, unread: it may be large.
+void TranscriptWriter::add_data(EventType type, std::string_view head, std::string_view data,
+                                std::string& out) {
+    close_text(out);
+    if (type == EventType::tool_result) {
+        begin_line(out, "tool", head);
+        out += ",\"toolResult\":";
+    } else if (type == EventType::tool_use || type == EventType::message) {
+        begin_line(out, "assistant", head);
+        out += type == EventType::message ? ",\"message\":" : ",\"toolUse\":";
+    } else {
+        begin_line(out, "system", head);
+        out.append(",\"type\":\"").append(to_string(type)).append("\",\"data\":");
+    }
+    out.append(data).append("}\n");
+}
+
+void TranscriptWriter::add_question(std::string_view head, const Members& data, std::string& out) {
     if (format_ == TranscriptFormat::jsonl) {
-        begin_line(out, "user", event);
-        out += by.is_string() ? ",\"by\":" + dumped(by) : "";
-        out += ",\"content\":" + dumped(member(data, "content")) + "}\n";
+        begin_line(out, "user", head);
+        out += data.has_string("by") ? ",\"by\":" + data.json("by") : "";
+        out += ",\"content\":" + data.json("content") + "}\n";
         return;
     }
     out += "## User";
-    if (by.is_string())
-        out += " (" + in_one_line(std::string(content_text_of(by))) + ")";
+    if (data.has_string("by"))
+        out += " (" + in_one_line(std::string(data.string("by"))) + ")";
     out += "\n\n";
-    append_block(out, content_text_of(member(data, "content")), k_quoted);
+    append_block(out, data.string("content"), k_quoted);
     out += "## " + agent_ + "\n\n";
 }
 
-void TranscriptWriter::add_text(const Json& event, std::string& out) {
-    const Json& data = member(event, "data");
-    const std::string_view delta = content_text_of(member(data, "delta"));
+void TranscriptWriter::add_text(std::string_view head, const Members& data, std::string& out) {
+    const std::string_view delta = data.string("delta");
     if (delta.empty())
         return;
     // Output of a terminal is no Markdown.
-    const Text kind = member(data, "stream").is_string() ? Text::output : Text::prose;
+    const Text kind = data.has_string("stream") ? Text::output : Text::prose;
     if (open_ != kind) {
         close_text(out);
         open_ = kind;
         at_line_start_ = true;
         if (format_ == TranscriptFormat::jsonl) {
-            begin_line(out, "assistant", event);
+            begin_line(out, "assistant", head);
             out += ",\"content\":\"";
         }
     }
@@ -232,60 +313,24 @@ void TranscriptWriter::close_text(std::string& out) {
         out += at_line_start_ ? "\n" : "\n\n";
 }
 
-void TranscriptWriter::add_tool_use(const Json& event, std::string& out) {
-    const Json& data = member(event, "data");
-    if (format_ == TranscriptFormat::jsonl) {
-        begin_line(out, "assistant", event);
-        out += ",\"toolUse\":" + dumped(data) + "}\n";
-        return;
-    }
-    out += "**Tool** " + in_one_line(std::string(content_text_of(member(data, "name")))) + "\n\n";
-    append_block(out, dumped(member(data, "input")));
+void TranscriptWriter::add_tool_use(const Members& data, std::string& out) {
+    out += "**Tool** " + in_one_line(std::string(data.string("name"))) + "\n\n";
+    append_block(out, data.json("input"));
 }
 
-void TranscriptWriter::add_tool_result(const Json& event, std::string& out) {
-    const Json& data = member(event, "data");
-    if (format_ == TranscriptFormat::jsonl) {
-        begin_line(out, "tool", event);
-        out += ",\"toolResult\":" + dumped(data) + "}\n";
-        return;
-    }
-    const Json& content = member(data, "content");
-    out += member(data, "isError") == Json(true) ? "**Result** (error)\n\n" : "**Result**\n\n";
-    append_block(out, content.is_string() ? std::string(content_text_of(content)) : dumped(content));
+void TranscriptWriter::add_tool_result(const Members& data, std::string& out) {
+    out += data.json("isError") == "true" ? "**Result** (error)\n\n" : "**Result**\n\n";
+    append_block(out, data.values.at("content").text);
 }
 
-/// The object goes over as it is, unparsed: it may be large.
-void TranscriptWriter::add_message(const Event& event, std::string& out) {
-    // In Markdown the deltas have the text already.
-    if (format_ == TranscriptFormat::markdown)
-        return;
-    constexpr std::string_view k_data = ",\"data\":";
-    const std::string_view json = event.json;
-    const std::size_t at = json.find(k_data);
-    if (at == std::string_view::npos)
-        return;
-    close_text(out);
-    begin_line(out, "assistant", Json::parse(std::string(json.substr(0, at)) + '}'));
-    out += ",\"message\":";
-    out += json.substr(at + k_data.size());
-    out += '\n';
-}
-
-void TranscriptWriter::add_note(const Event& event, const Json& parsed, std::string& out) {
-    const Json& data = member(parsed, "data");
-    if (format_ == TranscriptFormat::jsonl) {
-        begin_line(out, "system", parsed);
-        out += ",\"type\":\"" + std::string(to_string(event.type)) + "\",\"data\":" + dumped(data) + "}\n";
-        return;
-    }
-    if (event.type == EventType::error) {
-        out += "**Error** " + in_one_line(std::string(content_text_of(member(data, "code")))) + "\n\n";
-        append_block(out, content_text_of(member(data, "message")));
-    } else if (event.type == EventType::output_truncated) {
-        out += "_Output was cut: " + dumped(member(data, "droppedBytes")) + " bytes were dropped._\n\n";
-    } else if (const Json& code = member(data, "exitCode"); code.is_number_integer() && code != 0) {
-        out += "_Exit code " + dumped(code) + "_\n\n";
+void TranscriptWriter::add_note(EventType type, const Members& data, std::string& out) {
+    if (type == EventType::error) {
+        out += "**Error** " + in_one_line(std::string(data.string("code"))) + "\n\n";
+        append_block(out, data.string("message"));
+    } else if (type == EventType::output_truncated) {
+        out += "_Output was cut: " + data.json("droppedBytes") + " bytes were dropped._\n\n";
+    } else if (const std::string code = data.json("exitCode"); is_integer(code) && code != "0") {
+        out += "_Exit code " + code + "_\n\n";
     }
 }
 

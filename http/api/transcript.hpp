@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/conversation/types.hpp"
 #include "http/api/event_stream.hpp"
@@ -34,12 +35,14 @@ class TranscriptWriter {
     /// A run of text deltas, which becomes one paragraph, one block of terminal output, or one JSON line.
     enum class Text : std::uint8_t { none, prose, output };
 
-    void add_question(const Json& event, std::string& out);
-    void add_text(const Json& event, std::string& out);
-    void add_tool_use(const Json& event, std::string& out);
-    void add_tool_result(const Json& event, std::string& out);
-    void add_message(const conversation::Event& event, std::string& out);
-    void add_note(const conversation::Event& event, const Json& parsed, std::string& out);
+    struct Members;
+    void add_data(conversation::EventType type, std::string_view head, std::string_view data,
+                  std::string& out);
+    void add_question(std::string_view head, const Members& data, std::string& out);
+    void add_text(std::string_view head, const Members& data, std::string& out);
+    void add_tool_use(const Members& data, std::string& out);
+    void add_tool_result(const Members& data, std::string& out);
+    void add_note(conversation::EventType type, const Members& data, std::string& out);
     void close_text(std::string& out);
 
     TranscriptFormat format_;

@@ -45,7 +45,7 @@ Result<Response> serve(std::string_view name, const Request& request, const std:
         return response;
     }
     response.content_type = file->content_type;
-    response.body = file->bytes;
+    response.lasting_body = file->bytes;
     return response;
 }
 

@@ -195,33 +195,46 @@ void end_answer(std::string& out, const ResponseParser& response, const HopField
 
 }  // namespace
 
+namespace {
+
+// Calls `call` for each element of the lists in the fields of this name.
+template <class Call>
+void for_each_element(const std::vector<HeaderField>& fields, std::string_view name, Call call) {
+    for (const HeaderField& field : fields) {
+        if (!iequals(field.name, name))
+            continue;
+        for (std::string_view list = field.value; !list.empty();)
+            call(take_element(list, ','));
+    }
+}
+
+std::string_view upgrade_of(const std::vector<HeaderField>& fields) {
+    bool is_named = false;
+    for_each_element(fields, "Connection",
+                     [&](std::string_view name) { is_named = is_named || iequals(name, "upgrade"); });
+    std::string_view upgrade;
+    for_each_element(fields, "Upgrade", [&](std::string_view protocol) {
+        if (is_named && upgrade.empty() && !iequals(protocol, "h2c"))
+            upgrade = protocol;
+    });
+    return upgrade;
+}
+
+}  // namespace
+
 HopFields hop_fields(const std::vector<HeaderField>& fields) {
     HopFields hop;
-    bool names_upgrade = false;
-    for (const HeaderField& field : fields) {
-        if (!iequals(field.name, "Connection"))
-            continue;
-        for (std::string_view list = field.value; !list.empty();) {
-            const std::string_view name = take_element(list, ',');
-            names_upgrade = names_upgrade || iequals(name, "upgrade");
+    for_each_element(fields, "Connection", [&](std::string_view name) {
+        if (!name.empty())
             hop.named.push_back(name);
-        }
-    }
+    });
     std::ranges::sort(hop.named, iless);
-    for (const HeaderField& field : fields) {
-        if (!names_upgrade || !iequals(field.name, "Upgrade"))
-            continue;
-        for (std::string_view list = field.value; !list.empty() && hop.upgrade.empty();) {
-            const std::string_view protocol = take_element(list, ',');
-            if (!iequals(protocol, "h2c"))
-                hop.upgrade = protocol;
-        }
-    }
+    hop.upgrade = upgrade_of(fields);
     return hop;
 }
 
 std::string_view wanted_upgrade(const Request& request) {
-    return request.version >= 11 ? hop_fields(request.fields).upgrade : std::string_view();
+    return request.version >= 11 ? upgrade_of(request.fields) : std::string_view();
 }
 
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body) {

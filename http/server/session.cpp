@@ -250,15 +250,15 @@ Session::Next Session::after_response(Io io, KeepAlive kept) const {
     return parser_.done() && connection_->input().empty() ? Next::close : Next::linger;
 }
 
-// A short answer needs no more than what each connection has free.
+// A short answer, and one that is not copied, needs no more than what each connection has free.
 void Session::charge(const RequestContext& context, const Response& response) {
     const bool is_known = !context.principal.label.empty() || context.principal.is_token();
     const bool is_long = response.stream || response.source || response.takeover ||
                          response.body.size() > base::k_free_unsent_bytes;
     if (response.payer)
         connection_->charge_to(response.payer);
-    else if (is_known && is_long)
-        connection_->charge_to(holder_of(context.principal));
+    else if (is_long)
+        connection_->charge_to(is_known ? holder_of(context.principal) : base::ShareHolder::strangers());
 }
 
 base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
@@ -281,6 +281,7 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
         kept = KeepAlive::implied;
     out_.clear();
     write_response(out_, response, context.request_id, state_.date(), kept, framing);
+    std::string().swap(response.body);
     const bool ends_with_head = response.stream != nullptr && head_only;
     connection_->cut_at(ends_with_head ? base::SteadyTime::max() : cut_time(context.principal, response));
     Io io = Io::ok;
@@ -291,6 +292,8 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
         connection_->cut_at(base::SteadyTime::max());
     } else {
         io = co_await connection_->async_send(out_);
+        if (io == Io::ok && framing == Framing::length && !response.lasting_body.empty())
+            io = co_await connection_->async_send(response.lasting_body);
     }
     if (io == Io::ok)
         service_->sent(context.request, response);

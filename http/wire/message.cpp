@@ -89,7 +89,7 @@ void write_response(std::string& out, const Response& response, std::string_view
         out += "Transfer-Encoding: chunked\r\n";
     else if (framing != Framing::until_close && !bodiless)
         fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n",
-                       response.length.value_or(response.body.size()));
+                       response.length.value_or(response.body.size() + response.lasting_body.size()));
     out += "\r\n";
     if (with_body)
         out += response.body;

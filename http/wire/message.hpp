@@ -117,6 +117,7 @@ struct Response {
     std::string_view content_type = "application/json";  // of static storage; empty with an empty body
     std::string_view problem_code{};                     // of static storage; of a problem, else empty
     std::string body;
+    std::string_view lasting_body{};  // behind `body`, sent as it lies: of what outlives all sessions
     std::string_view cache_control = "no-store";                    // of static storage
     std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
     std::unique_ptr<BodyStream> stream;
@@ -130,7 +131,7 @@ struct Response {
     std::string first_bytes;
     base::SteadyTime cut_at =
         base::SteadyTime::max();  // the connection is cut then, whatever the client does
-    // Whose room output takes that the client does not; nobody: the sender's, if it is known.
+    // Whose room output takes that the client does not; nobody: the sender's.
     std::optional<base::ShareHolder> payer{};
     // Behind the status, up to the first character that is not visible ASCII; empty: reason_phrase().
     std::string phrase{};
@@ -148,8 +149,8 @@ enum class Framing : std::uint8_t {
     until_close  // HTTP/1.0 stream or source: the end of the connection ends the body
 };
 
-/// Appends the head of `response`, and with Framing::length the body, ready for the wire. `date` is an
-/// IMF-fixdate.
+/// Appends the head of `response`, and with Framing::length the body but for `lasting_body`, ready for the
+/// wire. `date` is an IMF-fixdate.
 void write_response(std::string& out, const Response& response, std::string_view request_id,
                     std::string_view date, KeepAlive keep_alive, Framing framing);
 

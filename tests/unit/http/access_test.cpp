@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "core/base/base64.hpp"
+#include "core/base/ids.hpp"
+#include "core/base/limits.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "tests/support/fake_world.hpp"
 
@@ -65,8 +67,9 @@ TEST_CASE("a key and a token are seen in base64, wherever it begins and with eit
     const StreamTokens tokens(std::string(40, 'k'), clock);
     const StreamTokens others(std::string(40, 'o'), clock);
     const KeyAuthenticator keys("s3cret>>>k3y???", nullptr, &tokens);
-    const std::string token = tokens.issue("an-id", Scope::preview, std::chrono::seconds(60)).token;
-    const std::string foreign = others.issue("an-id", Scope::preview, std::chrono::seconds(60)).token;
+    const std::string id(base::k_id_length, 'a');
+    const std::string token = tokens.issue(id, Scope::preview, std::chrono::seconds(60)).token;
+    const std::string foreign = others.issue(id, Scope::preview, std::chrono::seconds(60)).token;
     CHECK(keys.holds_secret("?token=" + token + "&x"));
     CHECK(keys.holds_secret("v1.v1." + token));
     CHECK_FALSE(keys.holds_secret("?token=" + foreign));
@@ -87,6 +90,39 @@ TEST_CASE("a key and a token are seen in base64, wherever it begins and with eit
         base::append_base64(all, secret.substr(0, secret.size() - 1));
         CHECK_FALSE(keys.holds_secret(all));
     }
+}
+
+TEST_CASE("a text with more pieces that could be tokens than are tried counts as one with a token") {
+    test::FakeClock clock;
+    const StreamTokens tokens(std::string(40, 'k'), clock);
+    const StreamTokens others(std::string(40, 'o'), clock);
+    const KeyAuthenticator keys("s3cret", nullptr, &tokens);
+    const std::string id(base::k_id_length, 'a');
+    const std::string own = tokens.issue(id, Scope::read, std::chrono::seconds(60)).token + '&';
+    const std::string foreign = others.issue(id, Scope::read, std::chrono::seconds(60)).token + '&';
+    std::string text;
+    for (std::size_t i = 0; i < base::k_max_token_tries; ++i)
+        text += foreign;
+    CHECK_FALSE(keys.holds_secret(text));
+    CHECK(keys.holds_secret(text + own));
+    CHECK(keys.holds_secret(text + foreign));
+    // Each text that it is decoded to is another one.
+    CHECK(keys.holds_secret(text + "%2525"));
+    const std::string few = foreign + foreign + foreign + "%2525";
+    CHECK_FALSE(keys.holds_secret(few));
+    CHECK(keys.holds_secret(few + "v1%252E" + own.substr(3)));
+    // A text without the form of a token takes no try: these would overlap, too.
+    std::size_t tries = base::k_max_token_tries;
+    std::string formless;
+    while (formless.size() < base::k_max_header_bytes)
+        formless += "v1..read.1.v1.a.chat.1.";
+    CHECK_FALSE(tokens.is_in(formless + std::string(64, '0'), tries));
+    CHECK_FALSE(tokens.is_in("v1." + id + ".read.1." + std::string(64, 'g'), tries));
+    CHECK_FALSE(tokens.is_in("v1." + std::string(20, '-') + ".read.1." + std::string(64, '0'), tries));
+    CHECK(tries == base::k_max_token_tries);
+    CHECK_FALSE(tokens.is_in("v1." + id + ".read.1." + std::string(64, '0'), tries));
+    CHECK(tries == base::k_max_token_tries - 1);
+    CHECK(tokens.is_in(own, tries));
 }
 
 TEST_CASE("a wrong key is told apart from none, without a word about the key") {

@@ -2,8 +2,13 @@
 #include "http/console/console.hpp"
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <exception>
+#include <optional>
 
+#include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
 namespace console_test {
@@ -25,6 +30,16 @@ class ConsoleServer final : public ServerThread {
 
 bool contains(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
+}
+
+base::Task<> async_call(const http::Handler& handler, http::RequestContext& context,
+                        std::optional<http::Response>& out) {
+    auto answer = co_await handler(context);
+    out = std::move(*answer);
+}
+
+base::Task<base::Result<http::Response>> async_long_text(http::RequestContext&) {
+    co_return http::json_response(std::string(100'000, 'x'));
 }
 
 }  // namespace
@@ -78,6 +93,55 @@ TEST_CASE("the console's page and styles are free of what its policy refuses") {
                                     "style=\"", "onclick=\"", "onload=\"", "@import", "https://"})
             CHECK_FALSE(contains(file.bytes, refused));
     }
+}
+
+TEST_CASE("A file of the console is sent as it lies in memory, whoever does not read it") {
+    const auto routes = http::console_routes({});
+    const auto files = http::console_files();
+    const auto largest = std::max_element(files.begin(), files.end(), [](const auto& a, const auto& b) {
+        return a.bytes.size() < b.bytes.size();
+    });
+    http::Request request;
+    const bool aborted = false;
+    http::RequestContext context(request, nullptr, aborted);
+    context.params.emplace_back("file", std::string(largest->name));
+    std::optional<http::Response> response;
+    boost::asio::io_context loop;
+    boost::asio::co_spawn(loop.get_executor(), async_call(routes[1].handler, context, response),
+                          [](const std::exception_ptr&) {});
+    loop.run();
+    REQUIRE(response);
+    CHECK(response->body.empty());
+    CHECK(response->lasting_body.data() == largest->bytes.data());
+    CHECK(response->lasting_body.size() == largest->bytes.size());
+}
+
+TEST_CASE("Output that strangers do not read is one holder's, but for files of the console") {
+    base::Budget budget({"connections", "bytes", "", 1024UL * 1024});
+    TestSettings settings;
+    settings.buffers = &budget;
+    auto routes = http::console_routes({});
+    http::Route route;
+    route.method = http::Method::get;
+    route.pattern = "/long";
+    route.name = "long";
+    route.auth = http::Auth::open;
+    route.handler = async_long_text;
+    routes.push_back(std::move(route));
+    FakeServer server(settings, std::move(routes));
+    const auto page = server.connect();
+    page->take_only(1000);
+    page->send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    CHECK(server.take(*page).starts_with("HTTP/1.1 200 "));
+    CHECK(budget.used() == 0);
+    const auto text = server.connect();
+    text->take_only(1000);
+    text->send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    CHECK(server.take(*text).starts_with("HTTP/1.1 200 "));
+    CHECK(budget.held_by(base::ShareHolder::strangers()) > 99'000 + base::k_max_unsent_bytes);
+    CHECK(budget.held_by(base::ShareHolder::strangers()) == budget.used());
+    page->take_only(10'000'000);
+    CHECK(server.take(*page).ends_with("</html>\n"));
 }
 
 TEST_CASE("what a client has already is not sent again") {

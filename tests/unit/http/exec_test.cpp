@@ -471,6 +471,36 @@ TEST_CASE("a stream whose client names no bound has the default one, and its pro
     CHECK(end.find("\"truncated\":{\"stdout\":true,\"stderr\":false}") != std::string::npos);
 }
 
+TEST_CASE(
+    "Output that waits in a stream is of its user's share, and without room holds its program earlier") {
+    base::Budget budget({"connections", "bytes", "", 1024UL * 1024}, 100);
+    const auto ann = base::ShareHolder::user("ann");
+    base::Share others = *budget.take(base::ShareHolder::user("bob"), budget.spec().total);
+    Stage stage;
+    const auto stream = stage.stream(R"({"command":"true"})");
+    stream->keep_within(http::OutputRoom(budget, ann));
+    auto* const program = stage.play.observer;
+    const std::string piece(10'000, 'x');
+    std::size_t written = 0;
+    while (!program->is_full()) {
+        program->on_output(OutputKind::standard, piece);
+        written += piece.size();
+        REQUIRE(written < base::k_max_waiting_bytes);
+    }
+    CHECK(written < base::k_free_waiting_bytes + piece.size());
+    CHECK(budget.held_by(ann) == 0);
+    others = base::Share();
+    std::string out;
+    CHECK(stream->pull(out, 1) == State::more);
+    CHECK(stage.play.resumes == 1);
+    for (; !program->is_full(); written += piece.size())
+        program->on_output(OutputKind::standard, piece);
+    CHECK(written > base::k_max_waiting_bytes);
+    CHECK(budget.held_by(ann) == base::k_max_waiting_bytes - base::k_free_waiting_bytes);
+    CHECK(stream->pull(out, SIZE_MAX) == State::waiting);
+    CHECK(budget.used() == 0);
+}
+
 TEST_CASE("a stream that is not read holds its program until there is room") {
     Stage stage;
     const auto stream = stage.stream(R"({"command":"true","timeoutMs":1})");
@@ -480,7 +510,7 @@ TEST_CASE("a stream that is not read holds its program until there is room") {
         program->on_output(OutputKind::standard, "x");
         program->on_output(OutputKind::error, "y");
         written += 2;
-        REQUIRE(written < base::k_exec_stream_buffer_bytes);
+        REQUIRE(written < base::k_max_waiting_bytes);
     }
     // Its time is over, and the guest cannot tell.
     stage.timers.advance(base::Millis(40'000));

@@ -312,7 +312,7 @@ TEST_CASE("a stream of a process that is not read holds the guest until there is
         writes->on_output(OutputKind::standard, "x");
         writes->on_output(OutputKind::error, "y");
         written += 2;
-        REQUIRE(written < base::k_process_socket_bytes);
+        REQUIRE(written < base::k_max_waiting_bytes);
     }
     CHECK(process.play.resumes == 0);
     std::size_t frames = 0;

@@ -104,10 +104,30 @@ TEST_CASE("A transcript in JSON Lines has one object a line, text deltas joined"
           R"({"role":"user)" + at + R"(,"content":"a \"b\""})" + "\n" + R"({"role":"assistant)" + at +
               R"(,"content":"one \"x\"\ntwo"})" + "\n" + R"({"role":"assistant)" + at +
               R"(,"message":{"type":"assistant"}})" + "\n" + R"({"role":"assistant)" + at +
-              R"(,"toolUse":{"id":"u","input":{},"name":"read"}})" + "\n" + R"({"role":"tool)" + at +
-              R"(,"toolResult":{"content":"x","isError":false,"toolUseId":"u"}})" + "\n" +
+              R"(,"toolUse":{"id":"u","name":"read","input":{}}})" + "\n" + R"({"role":"tool)" + at +
+              R"(,"toolResult":{"toolUseId":"u","content":"x","isError":false}})" + "\n" +
               R"({"role":"system)" + at + R"(,"type":"turn_complete","data":{"result":"success"}})" + "\n" +
               R"({"role":"assistant)" + at + R"(,"content":"end"})" + "\n");
+}
+
+TEST_CASE("Nothing is built of values in the data of events: a transcript has their text as it is") {
+    const std::string many = R"([{},{ },1e2,{"b":[ ],"a":-0.0}])";
+    const std::string result =
+        R"({"toolUseId":"u","isError":false,"content":)" + many + R"(,"x":)" + many + '}';
+    Transcript lines(TranscriptFormat::jsonl);
+    lines.add(EventType::tool_result, result);
+    lines.add(EventType::turn_complete, R"({"result":"failed", "x":)" + many + '}');
+    CHECK(lines.finished().find(",\"toolResult\":" + result + "}\n") != std::string::npos);
+    CHECK(lines.text.find(R"(,"data":{"result":"failed", "x":)" + many + "}}\n") != std::string::npos);
+    Transcript page(TranscriptFormat::markdown);
+    page.add(EventType::tool_use, R"({"x":)" + many + R"(,"name":"read","input":{"a" :)" + many + "}}");
+    page.add(EventType::tool_result, result);
+    page.add(EventType::tool_result, R"({"content":null})");
+    page.add(EventType::text_delta, R"({"x":)" + many + R"(,"delta":"text"})");
+    page.add(EventType::turn_complete, R"({"exitCode":-1})");
+    page.add(EventType::turn_complete, R"({"exitCode":0})");
+    CHECK(page.finished() == "**Tool** read\n\n    {\"a\" :" + many + "}\n\n**Result**\n\n    " + many +
+                                 "\n\n**Result**\n\n    null\n\ntext\n\n_Exit code -1_\n\n");
 }
 
 TEST_CASE("A transcript that is broken off says so") {
