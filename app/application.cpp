@@ -243,6 +243,8 @@ Result<void> Application::Parts::open_core() {
                               [] { return read_host_memory("/proc/meminfo"); }},
         sandbox_settings(config, sandbox_path, agents));
     budgets.all.push_back(&sandboxes->places());
+    if (config.max_memory_mb > 0)
+        budgets.all.push_back(&sandboxes->memory());
     open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
