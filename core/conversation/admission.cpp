@@ -18,7 +18,7 @@ bool lacks_room(const base::Error& why) {
     return why.code() == base::Errc::capacity || why.code() == base::Errc::user_share;
 }
 
-base::Error refused(const base::Error& why, const Victims::Outlook& outlook) {
+base::Error with_time(const base::Error& why, const Victims::Outlook& outlook) {
     if (!outlook.soonest)
         return why;
     return base::Error(why).after(
@@ -28,7 +28,7 @@ base::Error refused(const base::Error& why, const Victims::Outlook& outlook) {
 }  // namespace
 
 base::Error Admission::refusal_of(const sandbox::Demand& demand, const base::Error& why) const {
-    return lacks_room(why) ? refused(why, ports_.victims.look(demand, evicted_for(demand, why))) : why;
+    return lacks_room(why) ? with_time(why, ports_.victims.look(demand, evicted_for(demand, why))) : why;
 }
 
 base::Result<void> Admission::check_capacity(const sandbox::Demand& demand) const {
@@ -43,7 +43,7 @@ base::Result<void> Admission::check_capacity(const sandbox::Demand& demand) cons
     const bool can_evict = outlook.is_possible || (of == nullptr && ports_.can_shrink_pool());
     if (can_evict && ports_.worth_evicting(demand.limits) > 0)
         return {};
-    return refused(why, outlook);
+    return with_time(why, outlook);
 }
 
 base::Result<void> Admission::has_capacity(const sandbox::Demand& demand) const {

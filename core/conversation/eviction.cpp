@@ -76,7 +76,7 @@ std::vector<Conversation*> Eviction::find_victims(const Group& group) const {
     return spared;
 }
 
-/// Whether the ends of its victims bring this start within the user's share.
+/// True if the ends of its victims bring this start within the user's share.
 bool Eviction::is_enough(const Group& group, const sandbox::Demand& demand) const {
     sandbox::Places ended;
     return std::ranges::any_of(find_victims(group), [&](const Conversation* one) {

@@ -29,7 +29,7 @@ class Eviction final : public Victims {
     std::optional<std::string> evict(const base::ShareHolder* of) override;
 
   private:
-    /// Those of one user with a living sandbox, and some that had one.
+    /// The conversations of one user with a living sandbox, and some that had one.
     struct Group {
         base::ShareHolder user;
         std::unordered_set<Conversation*> living{};

@@ -174,18 +174,14 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(may.error());
     if (const auto room = room_for({sandbox->record.limits, sandbox->record.holder}); !room)
         return refuse(room.error());
-    PlaceShares place;
-    if (sandbox->record.holder) {
-        auto taken = take_place(*sandbox->record.holder, sandbox->record.limits.memory_mb);
-        if (!taken)
-            return refuse(taken.error());
-        place = std::move(*taken);
-    }
+    auto place = take_place(sandbox->record.holder, sandbox->record.limits.memory_mb);
+    if (!place)
+        return refuse(place.error());
     assert(!sandbox->generation);
     Generation& generation = sandbox->generation.emplace();
     generation.number = ++sandbox->record.generation;
     generation.memory_mb = sandbox->record.limits.memory_mb;
-    generation.place = std::move(place);
+    generation.place = std::move(*place);
     generation.ready = std::move(ready);
     generation.started = ports_.clock.steady_now();
     set_status(*sandbox, Status::pending);

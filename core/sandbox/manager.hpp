@@ -131,7 +131,9 @@ class Manager {
     /// bound.
     const base::Budget& places() const noexcept { return places_; }
     const base::Budget& memory() const noexcept { return memory_; }
-    /// Whether the share of its user has room for it, or will have when so much of that user's own is gone.
+    /// Adds those that have a bound.
+    void list_budgets(std::vector<const base::Budget*>& all) const;
+    /// True if the share of its user has room for it, or will have when so much of that user's own is gone.
     bool has_share(const Demand& demand, const Places& given_back = {}) const;
     /// Gives a sandbox that is nobody's to a user, with its place and memory. Cannot fail where has_share().
     /// Precondition: the sandbox is known. Errors: user_share, capacity.
@@ -143,7 +145,7 @@ class Manager {
     /// Compares users: the larger one has more of what is short. That is the host's memory while it is short,
     /// otherwise places or memory limits, whichever the user has the larger part of.
     double part_held(const base::ShareHolder& holder) const;
-    /// Whether an idle sandbox of this user may be ended for others. While the host is short of memory,
+    /// True if an idle sandbox of this user may be ended for others. While the host is short of memory,
     /// those of users within their share of it are kept if another user is beyond.
     bool may_spare(const base::ShareHolder& holder) const;
     /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
@@ -333,7 +335,8 @@ class Manager {
     base::Result<void> room_in_memory(const std::optional<base::ShareHolder>& holder,
                                       std::uint64_t more_mb) const;
     base::Result<void> room_on_host(const std::optional<base::ShareHolder>& holder) const;
-    base::Result<PlaceShares> take_place(const base::ShareHolder& holder, std::uint32_t memory_mb);
+    base::Result<PlaceShares> take_place(const std::optional<base::ShareHolder>& holder,
+                                         std::uint32_t memory_mb);
     Shortage host_shortage() const;
     std::uint64_t held_of_host(const base::ShareHolder& holder) const;
     bool is_over_host_share(const base::ShareHolder& holder) const {
@@ -386,8 +389,8 @@ class Manager {
     std::set<std::string> alive_;  // with a living generation
     std::optional<Search> search_;
     base::TimerId search_timer_ = 0;
-    // As last found: what users hold of the host's memory, empty while it is not short, and the most that one
-    // may hold of it.
+    // The last findings: what users hold of the host's memory, empty while it is not short, and the most that
+    // one may hold of it.
     std::unordered_map<std::string, std::uint64_t> host_held_;
     std::uint64_t host_share_bytes_ = UINT64_MAX;
     bool has_excess_ = false;  // one of them holds more

@@ -103,8 +103,8 @@ bool Manager::is_host_short() const {
     return host_shortage() != Shortage::none;
 }
 
-// Who takes most is refused first; others start down to half of the reserve, where sandboxes of that user are
-// ended.
+// The user who holds most is refused first; others start down to half of the reserve, where sandboxes of that
+// user are ended.
 Result<void> Manager::room_on_host(const std::optional<base::ShareHolder>& holder) const {
     const Shortage shortage = host_shortage();
     if (shortage == Shortage::none)
@@ -193,8 +193,8 @@ void Manager::search_holders() {
     search_timer_ = ports_.timers.arm(base::Millis{0}, [this] { search_holders(); });
 }
 
-// As a Budget has it: a user may hold a percentage of what the others leave, which is here what that user
-// holds and what is available.
+// The rule is that of a Budget: a user may hold a percentage of what the others leave, which is here what
+// that user holds and what is available.
 void Manager::end_search() {
     Search found = *std::exchange(search_, std::nullopt);
     host_held_ = std::move(found.by_holder);

@@ -60,19 +60,28 @@ bool Manager::has_share(const Demand& demand, const Places& given_back) const {
            (settings_.max_memory_mb == 0 || memory_.room(holder, memory_mb) >= demand.limits.memory_mb);
 }
 
-Result<PlaceShares> Manager::take_place(const base::ShareHolder& holder, std::uint32_t memory_mb) {
-    auto sandbox = places_.take(holder, 1);
+Result<PlaceShares> Manager::take_place(const std::optional<base::ShareHolder>& holder,
+                                        std::uint32_t memory_mb) {
+    PlaceShares place;
+    if (!holder)
+        return place;
+    auto sandbox = places_.take(*holder, 1);
     if (!sandbox)
         return sandbox.error();
-    PlaceShares place;
     place.sandbox = std::move(*sandbox);
     if (settings_.max_memory_mb > 0) {
-        auto memory = memory_.take(holder, memory_mb);
+        auto memory = memory_.take(*holder, memory_mb);
         if (!memory)
             return memory.error();
         place.memory = std::move(*memory);
     }
     return place;
+}
+
+void Manager::list_budgets(std::vector<const base::Budget*>& all) const {
+    all.push_back(&places_);
+    if (settings_.max_memory_mb > 0)
+        all.push_back(&memory_);
 }
 
 Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) const {
@@ -109,15 +118,11 @@ Result<void> Manager::give_to(const std::string& id, const base::ShareHolder& ho
 }
 
 std::unique_ptr<Reservation> Manager::reserve(const Demand& demand) {
-    PlaceShares place;
-    if (demand.holder) {
-        auto taken = take_place(*demand.holder, demand.limits.memory_mb);
-        if (!taken && taken.error().code() == Errc::user_share)
-            return nullptr;
-        if (taken)
-            place = std::move(*taken);
-    }
-    return std::make_unique<Reservation>(reserved_, demand.limits.memory_mb, std::move(place));
+    auto taken = take_place(demand.holder, demand.limits.memory_mb);
+    if (!taken && taken.error().code() == Errc::user_share)
+        return nullptr;
+    return std::make_unique<Reservation>(reserved_, demand.limits.memory_mb,
+                                         taken ? std::move(*taken) : PlaceShares());
 }
 
 std::size_t Manager::worth_evicting(const Limits& limits) const {

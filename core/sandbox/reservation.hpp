@@ -16,7 +16,7 @@ struct Places {
     std::uint64_t memory_mb = 0;
 };
 
-/// What one sandbox holds of the budgets `places` and `memory`, for its user.
+/// The part of the budgets `places` and `memory` that one sandbox holds for its user.
 struct PlaceShares {
     base::Share sandbox;
     base::Share memory;

@@ -55,7 +55,7 @@ TEST_CASE(
     CHECK(house.create().has_value());
     house.host->available_bytes = k_gb / 2;
     CHECK(house.create().has_value());
-    // What is nobody's yet.
+    // A start that is nobody's yet is refused.
     CHECK(house.sandboxes->room_for({}).error().members() == of_budget("host_memory"));
     house.host->available_bytes = k_gb / 2 - 1;
     const auto refused = house.create();
@@ -170,7 +170,7 @@ TEST_CASE(
     CHECK(house.raise(second, 4097).error().code() == base::Errc::user_share);
     CHECK(house.sandboxes->reserve({memory(100), base::ShareHolder::user("ann")}) == nullptr);
     REQUIRE(create_for(house, "bob", 4096).has_value());
-    // Her share is less now. What is idle is enough for a small one, not for a large one.
+    // Her share is less now. The idle one is enough for a small one, not for a large one.
     REQUIRE(house.freeze(first).has_value());
     CHECK(create_for(house, "ann", 2049).error().code() == base::Errc::user_share);
     CHECK(test::get(*house.conversations, first)->sandbox_status == sandbox::Status::frozen);
@@ -198,7 +198,7 @@ TEST_CASE("capacity: a start that finds no place ends an idle sandbox of the use
     CHECK(create_for(house, "dan").has_value());
     CHECK(test::get(*house.conversations, idle)->record.reason == conversation::PauseReason::evicted);
     CHECK(test::get(*house.conversations, oldest)->sandbox_status == sandbox::Status::frozen);
-    // Of nobody else is one idle.
+    // No other user has an idle one.
     CHECK(create_for(house, "dan").has_value());
     CHECK(test::get(*house.conversations, oldest)->record.reason == conversation::PauseReason::evicted);
 }
