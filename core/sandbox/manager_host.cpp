@@ -118,7 +118,7 @@ Result<void> Manager::room_on_host(const std::optional<base::ShareHolder>& holde
             .with("budget", std::string(k_host_budget));
     if (holder && shortage != Shortage::hard)
         return {};
-    return Error(Errc::capacity, "the host is short of memory; try again later")
+    return Error(Errc::capacity, "the host is short of memory; try again later", base::k_place_retry)
         .with("budget", std::string(k_host_budget));
 }
 

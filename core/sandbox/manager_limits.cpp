@@ -34,11 +34,12 @@ Result<void> Manager::room_for(const Demand& demand, const Places& spared) const
             .with("budget", "\"places\"");
     if (settings_.max_memory_mb > 0 &&
         committed_mb_ + reserved_->memory_mb - spared.memory_mb + limits.memory_mb > settings_.max_memory_mb)
-        return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
-                                         " MB is more than is left of the " +
-                                         std::to_string(settings_.max_memory_mb) +
-                                         " MB for all sandboxes; delete or pause a conversation, ask for "
-                                         "less, or try again later")
+        return Error(Errc::capacity,
+                     "its memory limit of " + std::to_string(limits.memory_mb) +
+                         " MB is more than is left of the " + std::to_string(settings_.max_memory_mb) +
+                         " MB for all sandboxes; delete or pause a conversation, ask for less, or try again "
+                         "later",
+                     base::k_place_retry)
             .with("budget", "\"memory\"");
     return room_on_host(demand.holder);
 }
@@ -99,9 +100,11 @@ Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) 
     }
     if (others + limits.memory_mb <= settings_.max_memory_mb)
         return {};
-    return Error(Errc::capacity, "a memory limit of " + std::to_string(limits.memory_mb) +
-                                     " MB is more than is left of the " +
-                                     std::to_string(settings_.max_memory_mb) + " MB for all sandboxes")
+    return Error(Errc::capacity,
+                 "a memory limit of " + std::to_string(limits.memory_mb) +
+                     " MB is more than is left of the " + std::to_string(settings_.max_memory_mb) +
+                     " MB for all sandboxes",
+                 base::k_place_retry)
         .with("budget", "\"memory\"");
 }
 
