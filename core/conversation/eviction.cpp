@@ -109,11 +109,11 @@ Victims::Outlook Eviction::look(const sandbox::Demand& demand, const base::Share
 }
 
 std::optional<std::string> Eviction::evict(const base::ShareHolder* of) {
-    std::erase_if(groups_, [](auto& item) {
-        auto& living = item.second.living;
+    for (auto at = groups_.begin(); at != groups_.end();) {
+        auto& living = at->second.living;
         std::erase_if(living, [](const Conversation* one) { return !one->machine().sandbox_living(); });
-        return living.empty();
-    });
+        at = living.empty() ? groups_.erase(at) : std::next(at);
+    }
     const Group* const group = of == nullptr ? heaviest() : find(*of);
     const auto victims = group == nullptr ? std::vector<Conversation*>() : find_victims(*group);
     if (victims.empty())
