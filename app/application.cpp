@@ -241,7 +241,7 @@ Result<void> Application::Parts::open_core() {
         sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids, *node,
                               [] { return read_host_memory("/proc/meminfo"); }},
         sandbox_settings(config, sandbox_path, agents));
-    budgets.all.push_back(&sandboxes->places());
+    sandboxes->list_budgets(budgets.all);
     open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;

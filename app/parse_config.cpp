@@ -153,9 +153,9 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option(
            "--memory-reserve", config.memory_reserve_percent,
-           "Percent of the host's memory kept available: below it a start needs the place of another sandbox "
-           "and idle sandboxes are ended, below half of it the largest one of the user who holds most; 0: "
-           "none")
+           "Percent of the host's memory kept available: below it the user who holds most starts nothing and "
+           "loses idle sandboxes first; below half of it nobody starts, and that user's largest sandbox is "
+           "ended; 0: none")
         ->envname("ATOLL_MEMORY_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();

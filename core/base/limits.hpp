@@ -214,6 +214,7 @@ inline constexpr std::size_t k_sandbox_log_read_bytes_per_s = 1024 * 1024;
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
 // Places that a user may have while there are as many, whatever the share is (core/base/shares.hpp).
 inline constexpr std::size_t k_places_user_floor = 8;
+inline constexpr std::uint64_t k_memory_user_floor_mb = 2048;
 // After how long a start that found no place at all may be tried again.
 inline constexpr std::chrono::seconds k_place_retry{5};
 // Descriptors of the server: of a living sandbox with its agent and the ports of its preview at most (19

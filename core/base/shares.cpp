@@ -127,6 +127,17 @@ BudgetSpec places_spec(std::size_t max_sandboxes) noexcept {
         {}};
 }
 
+BudgetSpec memory_spec(std::uint64_t max_memory_mb) noexcept {
+    return {
+        "memory",
+        "MB",
+        "A conversation that is paused or deleted, a sandbox that is deleted and a run that ends give their "
+        "memory limit back; a lower `memoryMb` takes less.",
+        max_memory_mb,
+        k_memory_user_floor_mb,
+        {}};
+}
+
 Budgets::Budgets(unsigned user_percent, const BudgetTotals& totals)
     : exec({"exec", "bytes", "An exec that has ended gives its input and output back.",
             k_exec_output_budget_bytes, k_exec_user_floor_bytes, std::chrono::seconds(1)},

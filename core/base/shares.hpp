@@ -149,6 +149,8 @@ class Share {
 
 /// The budget of places for living sandboxes, which sandbox::Manager owns.
 BudgetSpec places_spec(std::size_t max_sandboxes) noexcept;
+/// The budget of their memory limits. `max_memory_mb` of 0: there is none.
+BudgetSpec memory_spec(std::uint64_t max_memory_mb) noexcept;
 
 /// Totals that the operator sets, in bytes.
 struct BudgetTotals {

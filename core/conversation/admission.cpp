@@ -14,10 +14,21 @@ const base::ShareHolder* evicted_for(const sandbox::Demand& demand, const base::
     return why.code() == base::Errc::user_share && demand.holder ? &*demand.holder : nullptr;
 }
 
+bool lacks_room(const base::Error& why) {
+    return why.code() == base::Errc::capacity || why.code() == base::Errc::user_share;
+}
+
+base::Error with_time(const base::Error& why, const Victims::Outlook& outlook) {
+    if (!outlook.soonest)
+        return why;
+    return base::Error(why).after(
+        std::max(std::chrono::seconds{1}, std::chrono::ceil<std::chrono::seconds>(*outlook.soonest)));
+}
+
 }  // namespace
 
 base::Error Admission::refusal_of(const sandbox::Demand& demand, const base::Error& why) const {
-    return ports_.victims.refusal(why, evicted_for(demand, why));
+    return lacks_room(why) ? with_time(why, ports_.victims.look(demand, evicted_for(demand, why))) : why;
 }
 
 base::Result<void> Admission::check_capacity(const sandbox::Demand& demand) const {
@@ -25,19 +36,23 @@ base::Result<void> Admission::check_capacity(const sandbox::Demand& demand) cons
     if (room)
         return room;
     const base::Error& why = room.error();
+    if (!lacks_room(why))
+        return why;
     const base::ShareHolder* const of = evicted_for(demand, why);
-    const bool can_evict =
-        ports_.victims.is_possible(of) || (why.code() == base::Errc::capacity && ports_.can_shrink_pool());
-    if ((of != nullptr || why.code() == base::Errc::capacity) && ports_.worth_evicting(demand.limits) > 0 &&
-        can_evict)
+    const Victims::Outlook outlook = ports_.victims.look(demand, of);
+    const bool can_evict = outlook.is_possible || (of == nullptr && ports_.can_shrink_pool());
+    if (can_evict && ports_.worth_evicting(demand.limits) > 0)
         return {};
-    return refusal_of(demand, why);
+    return with_time(why, outlook);
 }
 
 base::Result<void> Admission::has_capacity(const sandbox::Demand& demand) const {
     const bool is_before = std::ranges::any_of(waiting_, [](const Waiting& one) { return one.own.empty(); });
     if (is_before)
-        return refusal_of(demand, base::Error(base::Errc::capacity));
+        return refusal_of(demand,
+                          base::Error(base::Errc::capacity, "other starts wait for a place; try again later",
+                                      base::k_place_retry)
+                              .with("budget", "\"places\""));
     const auto room = ports_.room(demand);
     return room ? room : base::Result<void>(refusal_of(demand, room.error()));
 }
@@ -102,7 +117,7 @@ bool Admission::evict_for(Waiting& waiting, Whose whose) {
         return false;
     const base::ShareHolder* const of = whose == Whose::own ? &*waiting.demand.holder : nullptr;
     auto ended = of != nullptr ? std::nullopt : ports_.shrink_pool();
-    if (!ended && waiting.evictions < worth && ports_.victims.is_possible(of) &&
+    if (!ended && waiting.evictions < worth && ports_.victims.look(waiting.demand, of).is_possible &&
         (ended = ports_.victims.evict(of)))
         ++waiting.evictions;
     if (!ended)

@@ -25,13 +25,15 @@ namespace atl::conversation {
 class Victims {
   public:
     virtual ~Victims() = default;
-    /// True if enough of them can be evicted for a start. For `of` null this is one sandbox; for a user it is
-    /// the number that brings the user within its share.
-    virtual bool is_possible(const base::ShareHolder* of) const = 0;
-    /// Begins to end the best victim and names its sandbox. Returns nothing where there is no victim.
+    struct Outlook {
+        bool is_possible = false;                  // enough can be evicted for the start
+        std::optional<base::Millis> soonest = {};  // until the next one can be; none: not known
+    };
+    /// For `of` null one sandbox is enough; for a user it takes what brings the start within the share.
+    virtual Outlook look(const sandbox::Demand& demand, const base::ShareHolder* of) const = 0;
+    /// Begins to end the best victim and names its sandbox: for `of` null one of the user who holds most.
+    /// Returns nothing where there is no victim.
     virtual std::optional<std::string> evict(const base::ShareHolder* of) = 0;
-    /// The error for a start that cannot wait: `why`, perhaps with a time after which to try again.
-    virtual base::Error refusal(const base::Error& why, const base::ShareHolder* of) const = 0;
 };
 
 class Admission {
@@ -81,6 +83,7 @@ class Admission {
     /// Evicts for a start that finds no room. Returns false where nobody can be evicted, or enough end
     /// already.
     bool evict_for(Waiting& waiting, Whose whose);
+    /// The error for a start that cannot wait: `why`, perhaps with a time after which to try again.
     base::Error refusal_of(const sandbox::Demand& demand, const base::Error& why) const;
 
     Ports ports_;

@@ -226,7 +226,8 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
     record.user_id = std::move(request.user_id);
     record.made_by = std::move(request.made_by);
     const base::ShareHolder holder = record.holder();
-    const bool may = !context_.sandboxes.is_disk_short() && context_.sandboxes.places().room(holder) > 0;
+    const bool may =
+        !context_.sandboxes.is_disk_short() && context_.sandboxes.has_share({request.limits, holder});
     auto claimed = may ? pool_.claim(record.agent, request) : std::nullopt;
     if (!claimed) {
         if (auto place = admission_.check_capacity({request.limits, holder}); !place)

@@ -154,7 +154,7 @@ void Executions::admit(const std::shared_ptr<Execution>& execution) {
 
 bool Executions::start_pooled(Execution& execution) {
     pool_.note_run(execution.engine());
-    if (context_.sandboxes.places().room(execution.holder()) == 0)
+    if (!context_.sandboxes.has_share({execution.limits(), execution.holder()}))
         return false;
     auto runner = pool_.take(execution.engine(), execution.limits());
     if (!runner)

@@ -14,8 +14,8 @@ Shortage shortage_of(const HostMemory& memory, double reserve) noexcept {
     return available < reserved / 2 ? Shortage::hard : Shortage::below_reserve;
 }
 
-HostMemoryWatch::HostMemoryWatch(base::Timers& timers, Read read, double reserve, OnShortage on_shortage)
-    : timers_(timers), read_(std::move(read)), reserve_(reserve), on_shortage_(std::move(on_shortage)) {}
+HostMemoryWatch::HostMemoryWatch(base::Timers& timers, Read read, double reserve, OnLook on_look)
+    : timers_(timers), read_(std::move(read)), reserve_(reserve), on_look_(std::move(on_look)) {}
 
 HostMemoryWatch::~HostMemoryWatch() {
     stop();
@@ -36,10 +36,8 @@ void HostMemoryWatch::look() {
     // Before the call, which may stop this.
     timer_ = timers_.arm(is_near ? base::k_short_host_memory_interval : base::k_host_memory_interval,
                          [this] { look(); });
-    if (!memory)
-        return;
-    if (const Shortage shortage = shortage_of(*memory, reserve_); shortage != Shortage::none)
-        on_shortage_(shortage, *memory);
+    if (memory)
+        on_look_(shortage_of(*memory, reserve_), *memory);
 }
 
 }  // namespace atl::sandbox

@@ -1,4 +1,4 @@
-// Polls the host's memory and reports when less than the reserve is available.
+// Polls the host's memory and reports whether less than the reserve is available.
 // Not here: the reaction (Manager::relieve_host).
 #pragma once
 
@@ -22,15 +22,14 @@ Shortage shortage_of(const HostMemory& memory, double reserve) noexcept;
 class HostMemoryWatch {
   public:
     using Read = std::function<std::optional<HostMemory>()>;
-    using OnShortage = std::function<void(Shortage shortage, const HostMemory& memory)>;
+    using OnLook = std::function<void(Shortage shortage, const HostMemory& memory)>;
 
-    HostMemoryWatch(base::Timers& timers, Read read, double reserve, OnShortage on_shortage);
+    HostMemoryWatch(base::Timers& timers, Read read, double reserve, OnLook on_look);
     ~HostMemoryWatch();
     HostMemoryWatch(const HostMemoryWatch&) = delete;
     HostMemoryWatch& operator=(const HostMemoryWatch&) = delete;
 
-    /// `on_shortage` is called at each look that finds less than the reserve. Nothing without a reserve, or
-    /// where the host's memory is not known.
+    /// `on_look` is called at each look. Nothing without a reserve, or where the host's memory is not known.
     void start();
     void stop();
 
@@ -40,7 +39,7 @@ class HostMemoryWatch {
     base::Timers& timers_;
     Read read_;
     double reserve_;
-    OnShortage on_shortage_;
+    OnLook on_look_;
     base::TimerId timer_ = 0;
 };
 

@@ -35,6 +35,7 @@ Manager::Manager(ManagerPorts ports, ManagerSettings settings)
     : ports_(ports),
       settings_(std::move(settings)),
       places_(base::places_spec(settings_.max_sandboxes), settings_.user_share_percent),
+      memory_(base::memory_spec(settings_.max_memory_mb), settings_.user_share_percent),
       logs_(ports.clock),
       undying_(ports.clock, ports.timers,
                [this](const std::string& id, std::uint32_t generation, std::uint32_t memory_mb) {
@@ -173,18 +174,14 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(may.error());
     if (const auto room = room_for({sandbox->record.limits, sandbox->record.holder}); !room)
         return refuse(room.error());
-    base::Share place;
-    if (sandbox->record.holder) {
-        auto taken = places_.take(*sandbox->record.holder, 1);
-        if (!taken)
-            return refuse(taken.error());
-        place = std::move(*taken);
-    }
+    auto place = take_place(sandbox->record.holder, sandbox->record.limits.memory_mb);
+    if (!place)
+        return refuse(place.error());
     assert(!sandbox->generation);
     Generation& generation = sandbox->generation.emplace();
     generation.number = ++sandbox->record.generation;
     generation.memory_mb = sandbox->record.limits.memory_mb;
-    generation.place = std::move(place);
+    generation.place = std::move(*place);
     generation.ready = std::move(ready);
     generation.started = ports_.clock.steady_now();
     set_status(*sandbox, Status::pending);

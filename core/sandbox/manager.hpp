@@ -110,8 +110,8 @@ class Manager {
     Manager& operator=(const Manager&) = delete;
 
     /// Starts to watch the host's memory, also while nothing starts. Below the reserve a sandbox that can be
-    /// spared is ended; below half of the reserve the user who holds most loses the largest sandbox (exit
-    /// class oom).
+    /// spared is ended, as may_spare() says; below half of the reserve the user who holds most loses the
+    /// largest sandbox (exit class oom).
     /// Does nothing without a reserve.
     void watch_host_memory();
     /// Set before the first sandbox is made; must outlive the manager's last callback.
@@ -127,15 +127,29 @@ class Manager {
     /// thawed at any time. `spared`: as if so much of what is nobody's yet were gone. Errors: user_share,
     /// capacity, shutting_down.
     base::Result<void> room_for(const Demand& demand, const Places& spared = {}) const;
-    /// The places that users hold.
+    /// The places that users hold, and the memory limits in MB. The total of these is 0 where they have no
+    /// bound.
     const base::Budget& places() const noexcept { return places_; }
-    /// Gives a sandbox that is nobody's to a user, with its place. Precondition: the sandbox is known.
-    /// Errors: user_share, capacity.
+    const base::Budget& memory() const noexcept { return memory_; }
+    /// Adds those that have a bound.
+    void list_budgets(std::vector<const base::Budget*>& all) const;
+    /// True if the share of its user has room for it, or will have when so much of that user's own is gone.
+    bool has_share(const Demand& demand, const Places& given_back = {}) const;
+    /// Gives a sandbox that is nobody's to a user, with its place and memory. Cannot fail where has_share().
+    /// Precondition: the sandbox is known. Errors: user_share, capacity.
     base::Result<void> give_to(const std::string& id, const base::ShareHolder& holder);
-    /// Whether the host has less memory left than the reserve. Nothing starts then.
+    /// Whether the host has less memory left than the reserve. What is nobody's yet does not start then, nor
+    /// what belongs to a user whose sandboxes hold more than that user's share of the memory; below half of
+    /// the reserve nothing starts.
     bool is_host_short() const;
+    /// Compares users: the larger one has more of what is short. That is the host's memory while it is short,
+    /// otherwise places or memory limits, whichever the user has the larger part of.
+    double part_held(const base::ShareHolder& holder) const;
+    /// True if an idle sandbox of this user may be ended for others. While the host is short of memory,
+    /// those of users within their share of it are kept if another user is beyond.
+    bool may_spare(const base::ShareHolder& holder) const;
     /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
-    /// ever start with them. Errors: capacity.
+    /// ever start with them. Errors: user_share, capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
     const Limits& default_limits() const noexcept { return settings_.default_limits; }
     /// Keeps a place for a start, whether there is one or not: room_for() others is less until this ends.
@@ -304,6 +318,14 @@ class Manager {
     using Generation = ManagedGeneration;
     using Sandbox = ManagedSandbox;
     using Removal = PendingRemoval;
+    // The search for the users who hold most of the host's memory.
+    struct Search {
+        Shortage shortage{};
+        HostMemory memory;
+        std::string at;                  // the last sandbox that the search has looked at
+        std::vector<base::Taking> held;  // without an owner, a sandbox is a user of its own
+        std::unordered_map<std::string, std::uint64_t> by_holder;  // as Record::holder
+    };
 
     void hold(std::vector<StaleGroup> leftovers);
     void release_uid(Sandbox& sandbox);
@@ -319,10 +341,21 @@ class Manager {
     void watch_disk(Sandbox& sandbox);
     void watch_sockets(Sandbox& sandbox);
     void on_socket_excess(const std::string& id, const SocketExcess& excess);
+    base::Result<void> room_in_memory(const std::optional<base::ShareHolder>& holder,
+                                      std::uint64_t more_mb) const;
+    base::Result<void> room_on_host(const std::optional<base::ShareHolder>& holder) const;
+    base::Result<PlaceShares> take_place(const std::optional<base::ShareHolder>& holder,
+                                         std::uint32_t memory_mb);
+    Shortage host_shortage() const;
+    std::uint64_t held_of_host(const base::ShareHolder& holder) const;
+    bool is_over_host_share(const base::ShareHolder& holder) const {
+        return held_of_host(holder) > host_share_bytes_;
+    }
     void relieve_host(Shortage shortage, const HostMemory& memory);
-    void begin_search(const HostMemory& memory);
     void search_holders();
-    void end_victims();
+    void end_search();
+    void evict_for_host();
+    void end_victims(Search found);
     void end_for_host(Sandbox& sandbox, const HostMemory& memory, std::uint64_t held_by_user);
     static std::uint64_t weight_of(const Generation& generation);
     static Exit oom_exit(const Sandbox& sandbox, int code);
@@ -352,6 +385,7 @@ class Manager {
     Observer* observer_ = nullptr;
     Egress* egress_ = nullptr;
     base::Budget places_;
+    base::Budget memory_;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;
     std::shared_ptr<Places> reserved_ = std::make_shared<Places>();
@@ -362,15 +396,15 @@ class Manager {
     SocketWatch sockets_;
     HostMemoryWatch host_memory_;
     std::set<std::string> alive_;  // with a living generation
-    // The search for the user who holds most of the host's memory.
-    struct Search {
-        HostMemory memory;
-        std::string at;  // the last sandbox that the search has looked at
-        std::vector<base::Taking> held;
-    };
     std::optional<Search> search_;
     base::TimerId search_timer_ = 0;
+    // The last findings: what users hold of the host's memory, empty while it is not short, and the most that
+    // one may hold of it.
+    std::unordered_map<std::string, std::uint64_t> host_held_;
+    std::uint64_t host_share_bytes_ = UINT64_MAX;
+    bool has_excess_ = false;  // one of them holds more
     std::string victim_;
+    std::optional<base::SteadyTime> last_host_search_;
     std::optional<base::SteadyTime> last_host_kill_;
     bool shutting_down_ = false;
     Done on_quiet_;

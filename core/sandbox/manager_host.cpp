@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "core/base/log.hpp"
@@ -8,13 +9,17 @@
 
 namespace atl::sandbox {
 
+using base::Errc;
+using base::Error;
 using base::LogLine;
+using base::Result;
 namespace evt = base::evt;
 
 namespace {
 
 constexpr int k_sigkill = 9;  // signal(7)
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+constexpr std::string_view k_host_budget = "\"host_memory\"";
 
 std::string mb(std::uint64_t bytes) {
     return std::to_string(bytes / k_bytes_per_mb) + " MB";
@@ -88,26 +93,82 @@ void Manager::watch_host_memory() {
     host_memory_.start();
 }
 
-// A sandbox that can be victim gets an orderly end, which takes time, so only one ends at a time. At a hard
-// shortage the search does not wait for that end.
+Shortage Manager::host_shortage() const {
+    const auto host =
+        settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
+    return host ? shortage_of(*host, settings_.memory_reserve) : Shortage::none;
+}
+
+bool Manager::is_host_short() const {
+    return host_shortage() != Shortage::none;
+}
+
+// The user who holds most is refused first; others start down to half of the reserve, where sandboxes of that
+// user are ended.
+Result<void> Manager::room_on_host(const std::optional<base::ShareHolder>& holder) const {
+    const Shortage shortage = host_shortage();
+    if (shortage == Shortage::none)
+        return {};
+    if (holder && is_over_host_share(*holder))
+        return Error(Errc::user_share, "The host is short of memory, and the sandboxes of this user hold " +
+                                           mb(held_of_host(*holder)) +
+                                           " of it, more than a user may have now: " + mb(host_share_bytes_) +
+                                           ". A conversation that is paused or deleted, a sandbox that is "
+                                           "deleted and a run that ends give memory back.")
+            .with("budget", std::string(k_host_budget));
+    if (holder && shortage != Shortage::hard)
+        return {};
+    return Error(Errc::capacity, "the host is short of memory; try again later", base::k_place_retry)
+        .with("budget", std::string(k_host_budget));
+}
+
+std::uint64_t Manager::held_of_host(const base::ShareHolder& holder) const {
+    const auto found = host_held_.find(holder.name());
+    return found == host_held_.end() ? 0 : found->second;
+}
+
+double Manager::part_held(const base::ShareHolder& holder) const {
+    if (!host_held_.empty())
+        return static_cast<double>(held_of_host(holder));
+    const auto part = [&](const base::Budget& budget) {
+        const auto total = static_cast<double>(std::max<std::uint64_t>(budget.spec().total, 1));
+        return static_cast<double>(budget.held_by(holder)) / total;
+    };
+    return std::max(part(places_), part(memory_));
+}
+
+bool Manager::may_spare(const base::ShareHolder& holder) const {
+    return host_held_.empty() || !has_excess_ || is_over_host_share(holder);
+}
+
+// At a hard shortage a search does not wait for the pause after another search, nor for the end of a sandbox
+// that is evicted.
 void Manager::relieve_host(Shortage shortage, const HostMemory& memory) {
     if (shutting_down_ || search_)
         return;
+    auto& last = shortage == Shortage::hard ? last_host_kill_ : last_host_search_;
+    const auto now = ports_.clock.steady_now();
+    const bool is_early = last && now - *last < base::k_host_kill_pause;
+    if (shortage == Shortage::none) {
+        // A host that is short now and then is judged by what was found a moment ago.
+        if (!is_early)
+            host_held_.clear();
+        return;
+    }
+    if (is_early)
+        return evict_for_host();
+    last = last_host_search_ = now;
+    search_.emplace();
+    search_->shortage = shortage;
+    search_->memory = memory;
+    search_holders();
+}
+
+// A sandbox that can be spared gets an orderly end, which takes time, so only one ends at a time.
+void Manager::evict_for_host() {
     const Sandbox* const victim = lookup(victim_);
     if ((victim == nullptr || !victim->generation) && observer_ != nullptr)
         victim_ = observer_->pick_victim().value_or("");
-    const auto now = ports_.clock.steady_now();
-    if (shortage == Shortage::hard &&
-        (!last_host_kill_ || now - *last_host_kill_ >= base::k_host_kill_pause)) {
-        last_host_kill_ = now;
-        begin_search(memory);
-    }
-}
-
-void Manager::begin_search(const HostMemory& memory) {
-    search_.emplace();
-    search_->memory = memory;
-    search_holders();
 }
 
 std::uint64_t Manager::weight_of(const Generation& generation) {
@@ -121,18 +182,36 @@ void Manager::search_holders() {
     for (std::size_t left = base::k_sizes_per_handler; left > 0; --left) {
         const auto at = alive_.upper_bound(search_->at);
         if (at == alive_.end())
-            return end_victims();
+            return end_search();
         search_->at = *at;
         const Sandbox& sandbox = *lookup(*at);
-        search_->held.push_back({*at, user_of(sandbox.record), weight_of(*sandbox.generation)});
+        const std::uint64_t weight = weight_of(*sandbox.generation);
+        search_->held.push_back({*at, user_of(sandbox.record), weight});
+        if (sandbox.record.holder)
+            search_->by_holder[sandbox.record.holder->name()] += weight;
     }
     search_timer_ = ports_.timers.arm(base::Millis{0}, [this] { search_holders(); });
 }
 
+// The rule is that of a Budget: a user may hold a percentage of what the others leave, which is here what
+// that user holds and what is available.
+void Manager::end_search() {
+    Search found = *std::exchange(search_, std::nullopt);
+    host_held_ = std::move(found.by_holder);
+    const std::uint64_t percent = settings_.user_share_percent;
+    host_share_bytes_ = percent >= 100 ? UINT64_MAX
+                                       : std::max(base::k_least_worth_ending_bytes,
+                                                  found.memory.available_bytes * percent / (100 - percent));
+    has_excess_ =
+        std::ranges::any_of(host_held_, [this](const auto& user) { return user.second > host_share_bytes_; });
+    evict_for_host();
+    if (found.shortage == Shortage::hard)
+        end_victims(std::move(found));
+}
+
 // Ending a small sandbox does not help a host whose memory others have taken: it stays, unless its user has
 // many of them.
-void Manager::end_victims() {
-    Search found = *std::exchange(search_, std::nullopt);
+void Manager::end_victims(Search found) {
     const auto victims = base::choose_victims(std::move(found.held), base::k_least_worth_ending_bytes);
     LogLine(evt::host_memory_short)
         .field("available_mb", found.memory.available_bytes / k_bytes_per_mb)

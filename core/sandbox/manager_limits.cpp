@@ -24,6 +24,8 @@ Result<void> Manager::room_for(const Demand& demand, const Places& spared) const
     // A user's own use is refused first. What is nobody's yet, or does not die, has no user's place.
     if (demand.holder && places_.room(*demand.holder) == 0 && places_.used() < settings_.max_sandboxes)
         return places_.refusal(*demand.holder, 1);
+    if (auto share = room_in_memory(demand.holder, limits.memory_mb); !share)
+        return share;
     if (living_ + reserved_->sandboxes - spared.sandboxes >= settings_.max_sandboxes)
         return Error(Errc::capacity,
                      "all " + std::to_string(settings_.max_sandboxes) +
@@ -32,14 +34,55 @@ Result<void> Manager::room_for(const Demand& demand, const Places& spared) const
             .with("budget", "\"places\"");
     if (settings_.max_memory_mb > 0 &&
         committed_mb_ + reserved_->memory_mb - spared.memory_mb + limits.memory_mb > settings_.max_memory_mb)
-        return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
-                                         " MB is more than is left of the " +
-                                         std::to_string(settings_.max_memory_mb) +
-                                         " MB for all sandboxes; delete or pause a conversation, ask for "
-                                         "less, or try again later");
-    if (is_host_short())
-        return Error(Errc::capacity, "the host is short of memory; try again later");
-    return {};
+        return Error(Errc::capacity,
+                     "its memory limit of " + std::to_string(limits.memory_mb) +
+                         " MB is more than is left of the " + std::to_string(settings_.max_memory_mb) +
+                         " MB for all sandboxes; delete or pause a conversation, ask for less, or try again "
+                         "later",
+                     base::k_place_retry)
+            .with("budget", "\"memory\"");
+    return room_on_host(demand.holder);
+}
+
+Result<void> Manager::room_in_memory(const std::optional<base::ShareHolder>& holder,
+                                     std::uint64_t more_mb) const {
+    const bool is_own_use = settings_.max_memory_mb > 0 && holder && memory_.room(*holder) < more_mb &&
+                            memory_.used() + more_mb <= settings_.max_memory_mb;
+    return is_own_use ? Result<void>(memory_.refusal(*holder, more_mb)) : Result<void>();
+}
+
+bool Manager::has_share(const Demand& demand, const Places& given_back) const {
+    if (!demand.holder)
+        return true;
+    const base::ShareHolder& holder = *demand.holder;
+    const std::uint64_t sandboxes = std::min<std::uint64_t>(given_back.sandboxes, places_.held_by(holder));
+    const std::uint64_t memory_mb = std::min(given_back.memory_mb, memory_.held_by(holder));
+    return places_.room(holder, sandboxes) > 0 && !is_over_host_share(holder) &&
+           (settings_.max_memory_mb == 0 || memory_.room(holder, memory_mb) >= demand.limits.memory_mb);
+}
+
+Result<PlaceShares> Manager::take_place(const std::optional<base::ShareHolder>& holder,
+                                        std::uint32_t memory_mb) {
+    PlaceShares place;
+    if (!holder)
+        return place;
+    auto sandbox = places_.take(*holder, 1);
+    if (!sandbox)
+        return sandbox.error();
+    place.sandbox = std::move(*sandbox);
+    if (settings_.max_memory_mb > 0) {
+        auto memory = memory_.take(*holder, memory_mb);
+        if (!memory)
+            return memory.error();
+        place.memory = std::move(*memory);
+    }
+    return place;
+}
+
+void Manager::list_budgets(std::vector<const base::Budget*>& all) const {
+    all.push_back(&places_);
+    if (settings_.max_memory_mb > 0)
+        all.push_back(&memory_);
 }
 
 Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) const {
@@ -49,17 +92,26 @@ Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) 
     const bool lives = sandbox != nullptr && sandbox->generation;
     const std::uint64_t own = lives ? sandbox->generation->memory_mb : 0;
     const std::uint64_t others = lives ? committed_mb_ + reserved_->memory_mb - own : 0;
-    if (limits.memory_mb <= own || others + limits.memory_mb <= settings_.max_memory_mb)
+    if (limits.memory_mb <= own)
         return {};
-    return Error(Errc::capacity, "a memory limit of " + std::to_string(limits.memory_mb) +
-                                     " MB is more than is left of the " +
-                                     std::to_string(settings_.max_memory_mb) + " MB for all sandboxes");
+    if (lives) {
+        if (auto share = room_in_memory(sandbox->record.holder, limits.memory_mb - own); !share)
+            return share;
+    }
+    if (others + limits.memory_mb <= settings_.max_memory_mb)
+        return {};
+    return Error(Errc::capacity,
+                 "a memory limit of " + std::to_string(limits.memory_mb) +
+                     " MB is more than is left of the " + std::to_string(settings_.max_memory_mb) +
+                     " MB for all sandboxes",
+                 base::k_place_retry)
+        .with("budget", "\"memory\"");
 }
 
 Result<void> Manager::give_to(const std::string& id, const base::ShareHolder& holder) {
     Sandbox& sandbox = *lookup(id);
     if (sandbox.generation) {
-        auto place = places_.take(holder, 1);
+        auto place = take_place(holder, sandbox.generation->memory_mb);
         if (!place)
             return place.error();
         sandbox.generation->place = std::move(*place);
@@ -70,15 +122,11 @@ Result<void> Manager::give_to(const std::string& id, const base::ShareHolder& ho
 }
 
 std::unique_ptr<Reservation> Manager::reserve(const Demand& demand) {
-    base::Share place;
-    if (demand.holder) {
-        auto taken = places_.take(*demand.holder, 1);
-        if (!taken && taken.error().code() == Errc::user_share)
-            return nullptr;
-        if (taken)
-            place = std::move(*taken);
-    }
-    return std::make_unique<Reservation>(reserved_, demand.limits.memory_mb, std::move(place));
+    auto taken = take_place(demand.holder, demand.limits.memory_mb);
+    if (!taken && taken.error().code() == Errc::user_share)
+        return nullptr;
+    return std::make_unique<Reservation>(reserved_, demand.limits.memory_mb,
+                                         taken ? std::move(*taken) : PlaceShares());
 }
 
 std::size_t Manager::worth_evicting(const Limits& limits) const {
@@ -86,12 +134,6 @@ std::size_t Manager::worth_evicting(const Limits& limits) const {
         return 0;
     // If other programs took the host's memory, ending our sandboxes does not bring it back.
     return is_host_short() ? 1 : base::k_max_evictions_per_start;
-}
-
-bool Manager::is_host_short() const {
-    const auto host =
-        settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
-    return host && shortage_of(*host, settings_.memory_reserve) != Shortage::none;
 }
 
 // For its memory limit the kernel kills one process on v1 and all processes on v2. Either way the sandbox
@@ -209,7 +251,9 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
         (void)sandbox.generation->group->set_limits(kept);
         return applied;
     }
-    committed_mb_ += now.memory_mb - sandbox.generation->memory_mb;
+    const std::uint32_t more_mb = now.memory_mb - sandbox.generation->memory_mb;
+    committed_mb_ += more_mb;
+    sandbox.generation->place.memory.charge(more_mb);
     sandbox.generation->memory_mb = now.memory_mb;
     return {};
 }

@@ -12,6 +12,7 @@
 
 #include "core/sandbox/machine.hpp"
 #include "core/sandbox/ports.hpp"
+#include "core/sandbox/reservation.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::sandbox {
@@ -31,7 +32,7 @@ enum class Hold : std::uint8_t {
 struct ManagedGeneration {
     std::uint32_t number = 0;
     std::uint32_t memory_mb = 0;              // its limit, which only grows while it lives
-    base::Share place;                        // of its user
+    PlaceShares place;                        // of its user
     NetworkMode network = NetworkMode::none;  // as it was started
     GenerationMachine machine;
     bool has_exited = false;  // its process said so

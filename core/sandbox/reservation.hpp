@@ -16,11 +16,17 @@ struct Places {
     std::uint64_t memory_mb = 0;
 };
 
+/// The part of the budgets `places` and `memory` that one sandbox holds for its user.
+struct PlaceShares {
+    base::Share sandbox;
+    base::Share memory;
+};
+
 /// Holds a unit of them until it is destroyed. The manager that gave it outlives it.
 class Reservation {
   public:
     /// `place`: of its user; of nothing where that has none now.
-    Reservation(std::shared_ptr<Places> all, std::uint32_t memory_mb, base::Share place)
+    Reservation(std::shared_ptr<Places> all, std::uint32_t memory_mb, PlaceShares place)
         : all_(std::move(all)), memory_mb_(memory_mb), place_(std::move(place)) {
         ++all_->sandboxes;
         all_->memory_mb += memory_mb_;
@@ -35,7 +41,7 @@ class Reservation {
   private:
     std::shared_ptr<Places> all_;
     std::uint32_t memory_mb_;
-    base::Share place_;
+    PlaceShares place_;
 };
 
 }  // namespace atl::sandbox

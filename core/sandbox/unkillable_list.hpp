@@ -16,6 +16,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/sandbox/ports.hpp"
+#include "core/sandbox/reservation.hpp"
 #include "core/sandbox/types.hpp"
 #include "core/sandbox/unkillable.hpp"
 
@@ -27,7 +28,7 @@ struct Remains {
     std::uint32_t generation = 0;
     std::vector<std::uint32_t> host_uids;  // of the processes; empty: only the sandbox counts
     std::uint32_t memory_mb = 0;           // its limit
-    base::Share place;                     // of its user
+    PlaceShares place;                     // of its user
     std::unique_ptr<ResourceGroup> group;  // may be null
     std::unique_ptr<Process> process;      // null: of an earlier run
     bool has_exited = false;               // `process` said so already

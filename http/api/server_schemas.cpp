@@ -34,7 +34,7 @@ Schema problem_schema() {
           text()},
          {"budget",
           "Of user_share, and of capacity where all users share the bound: its name in `budgets` of "
-          "`/v1/system`.",
+          "`/v1/system`, or `host_memory`, the memory of the host.",
           text()},
          {"logEpoch", "Of log_replaced only: the epoch of the log that is there.", text()},
          {"firstSeq", "Of log_replaced only: the number of the first event that it has.", counter()},

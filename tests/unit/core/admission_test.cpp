@@ -19,9 +19,9 @@ struct House : conversation::Victims {
     explicit House(int places = 0, std::vector<std::string> victims = {})
         : free(places), spared(std::move(victims)) {}
 
-    bool is_possible(const base::ShareHolder* of) const override {
+    Outlook look(const sandbox::Demand&, const base::ShareHolder* of) const override {
         const auto found = std::ranges::count_if(spared, [&](const auto& one) { return is_of(one, of); });
-        return found >= (of == nullptr ? 1 : needed);
+        return {found >= (of == nullptr ? 1 : needed), std::chrono::seconds{7}};
     }
     std::optional<std::string> evict(const base::ShareHolder* of) override {
         const auto found =
@@ -31,9 +31,6 @@ struct House : conversation::Victims {
         evicted.push_back(*found);
         spared.erase(found);
         return evicted.back();
-    }
-    base::Error refusal(const base::Error& why, const base::ShareHolder*) const override {
-        return base::Error(why.code(), why.detail(), std::chrono::seconds{7});
     }
     static bool is_of(const std::string& one, const base::ShareHolder* of) {
         return of == nullptr || one.starts_with(of->name().substr(5) + "/");
@@ -123,6 +120,14 @@ TEST_CASE("admission: where nobody can be spared the start is refused, with a ti
     CHECK(house.admission.check_capacity({}).error().retry_after() == std::chrono::seconds{7});
     house.ask("x");
     CHECK(house.refused == Names{"x"});
+}
+
+TEST_CASE("admission: what would not wait is refused behind a start that waits, by the budget of places") {
+    House house(0, {"a"});
+    house.ask("x");
+    const auto refused = house.admission.has_capacity({});
+    CHECK(refused.error().code() == base::Errc::capacity);
+    CHECK(refused.error().members() == base::Error::Members{{"budget", "\"places\""}});
 }
 
 TEST_CASE("admission: a start that was cancelled is not answered, and its place goes to the next") {

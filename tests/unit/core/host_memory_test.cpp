@@ -1,5 +1,6 @@
 // The reactions to too many sockets and to a host that is short of memory, over fakes of every port.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <optional>
 
 #include "core/conversation/journal.hpp"
@@ -112,9 +113,11 @@ struct CountingWorld final : FakeWorld {
 
 class House {
   public:
-    explicit House(double memory_reserve = 0.05) {
+    explicit House(double memory_reserve = 0.05,
+                   unsigned user_share_percent = base::k_default_user_share_percent) {
         sandbox::ManagerSettings with;
         with.memory_reserve = memory_reserve;
+        with.user_share_percent = user_share_percent;
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
                                                 world.node, [this] { return host; }},
                           with);
@@ -224,6 +227,58 @@ TEST_CASE(
     house.pass(base::Millis{5000});
     CHECK(house.get(second).record.reason == PauseReason::evicted);
     CHECK(house.sandboxes->stats().host_kills == 0);
+}
+
+TEST_CASE("host memory: below the reserve the user who holds most pays, and others stay and start") {
+    const unsigned percent = GENERATE(50U, 100U);
+    House house(0.05, percent);
+    conversation::CreateRequest quiet;
+    quiet.user_id = "quiet";
+    conversation::CreateRequest greedy;
+    greedy.user_id = "greedy";
+    const auto [bystander, bystander_box] = house.create(quiet);
+    house.world.held.bytes[bystander_box] = 100 * k_mb;
+    house.world.clock.advance(base::Millis{1000});
+    const auto [idle, idle_box] = house.create(greedy);
+    house.world.held.bytes[idle_box] = 500 * k_mb;
+    conversation::SandboxRequest never_idle;
+    never_idle.user_id = "greedy";
+    std::string busy;
+    house.conversations->create_sandbox(never_idle, [&](const auto& view) { busy = view.value().record.id; });
+    house.settle();
+    house.world.held.bytes[busy] = 2 * k_gb;
+    house.pass(base::k_default_evict_idle + base::Millis{2000});
+    house.host->available_bytes = 700 * k_mb;
+    house.pass(base::Millis{10'000});
+    CHECK(house.get(idle).record.reason == PauseReason::evicted);
+    CHECK(house.sandboxes->status(busy) == sandbox::Status::ready);
+    CHECK(house.sandboxes->stats().host_kills == 0);
+    if (percent == 100) {  // the control: nobody has a share
+        CHECK(house.get(bystander).record.reason == PauseReason::evicted);
+        (void)house.create(greedy);
+        return;
+    }
+    CHECK(house.get(bystander).record.status == conversation::Status::active);
+    base::Error refused;
+    house.conversations->create(greedy, [&](const auto& view) { refused = view.error(); });
+    house.settle();
+    CHECK(refused.code() == base::Errc::user_share);
+    CHECK(refused.members() == base::Error::Members{{"budget", "\"host_memory\""}});
+    (void)house.create(quiet);
+    // Nor does it help to give some back for a moment.
+    house.host->available_bytes = 2 * k_gb;
+    house.pass(base::Millis{300});
+    house.host->available_bytes = 700 * k_mb;
+    house.pass(base::Millis{5000});
+    CHECK(house.get(bystander).record.status == conversation::Status::active);
+    house.host->available_bytes = 100 * k_mb;
+    house.pass(base::Millis{300});
+    CHECK(house.sandboxes->stats().host_kills == 1);
+    CHECK(house.sandboxes->status(busy) != sandbox::Status::ready);
+    CHECK(house.get(bystander).record.status == conversation::Status::active);
+    house.host->available_bytes = 10 * k_gb;
+    house.pass(base::Millis{2000});
+    (void)house.create(greedy);
 }
 
 TEST_CASE("host memory: at a hard shortage the sandbox that holds most is ended, then the next if need be") {

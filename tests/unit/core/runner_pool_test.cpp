@@ -304,8 +304,10 @@ TEST_CASE("pooled: the place of a runner that gives way is the run's, whoever el
     }
 }
 
-TEST_CASE("pooled: a runner's place is its user's once it is taken, within the user's share") {
-    Lab lab({{"container", 1, From::start}}, 20);
+TEST_CASE("pooled: a runner's place and memory are its user's once it is taken, within the user's share") {
+    sandbox::ManagerSettings settings = Lab::settings_of(20);
+    settings.max_memory_mb = 200'000;
+    Lab lab({{"container", 1, From::start}}, settings);
     lab.pass(k_while);
     REQUIRE(lab.ready() == 1);
     CHECK(lab.sandboxes.places().used() == 0);
@@ -321,6 +323,7 @@ TEST_CASE("pooled: a runner's place is its user's once it is taken, within the u
     REQUIRE(run.has_value());
     CHECK(lab.executions.begun_pooled() == 1);
     CHECK(lab.sandboxes.places().held_by(ann) == 1);
+    CHECK(lab.sandboxes.memory().held_by(ann) == 128);
     lab.pass(k_while);
     REQUIRE(lab.ready() == 1);
     std::vector<std::unique_ptr<sandbox::Reservation>> others;
@@ -329,9 +332,17 @@ TEST_CASE("pooled: a runner's place is its user's once it is taken, within the u
     CHECK(begin().error().code() == base::Errc::user_share);
     CHECK(lab.ready() == 1);
     others.clear();
+    sandbox::Limits rest;
+    rest.memory_mb = 100'000 - 128;
+    others.push_back(lab.sandboxes.reserve({rest, ann}));
+    REQUIRE(others.back() != nullptr);
+    CHECK(begin().error().code() == base::Errc::user_share);
+    CHECK(lab.ready() == 1);
+    others.clear();
     (*run)->cancel("");
     lab.settle();
     CHECK(lab.sandboxes.places().used() == 0);
+    CHECK(lab.sandboxes.memory().used() == 0);
 }
 
 TEST_CASE("pooled: runners give way only to a run that then has room") {
