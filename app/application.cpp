@@ -474,6 +474,7 @@ void Application::Parts::open_previews() {
     previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
     budgets.all.push_back(&previews->wakes());
+    budgets.all.push_back(&previews->wake_tries());
     budgets.all.push_back(&conversations->preview_ports().numbers());
     if (!config.previews)
         doors = std::make_unique<http::LoopbackDoors>(*server, *previews);

@@ -78,6 +78,8 @@ inline constexpr std::chrono::milliseconds k_preview_wake_pause{10'000};
 // Conversations in that pause at a time. Most were not woken: there is no room, or they cannot start.
 inline constexpr std::size_t k_max_wake_pauses = 8'192;
 static_assert(k_most_preview_wakes_per_minute < k_max_wake_pauses);
+// Those of a user while there are as many, whatever the share is (core/base/shares.hpp).
+inline constexpr std::size_t k_wake_pauses_user_floor = 64;
 // How long a request waits for the sandbox that it woke: what a browser shows, and everything else.
 inline constexpr std::chrono::milliseconds k_wake_wait_of_page{700};
 inline constexpr std::chrono::milliseconds k_wake_wait{10'000};
