@@ -62,6 +62,9 @@ inline constexpr std::size_t k_upstreams_user_floor = k_upstreams_of_sandbox;
 inline constexpr std::size_t k_visitors_sockets = 2;
 inline constexpr std::size_t k_sockets_of_dial = 3;
 inline constexpr std::uint32_t k_visitors_leave_sockets = 8;
+// A connection that the server closed stays until the guest's kernel acknowledges the end, which it may delay
+// by 200 ms (TCP_DELACK_MAX).
+inline constexpr std::chrono::milliseconds k_closed_socket_stays{300};
 
 // Once this part of the connections that a sandbox may have to visitors serves one, a visitor for whom the
 // server waits has a least pace: so many bytes in so much of that wait.

@@ -9,6 +9,7 @@
 #include "core/store/sqlite_store.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/support/list_reading.hpp"
+#include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 #include "tests/support/store_calls.hpp"
 
