@@ -464,15 +464,7 @@ void Application::Parts::open_previews() {
             const auto dial = [&](sandbox::DialObserver& observer) { return inside->dial(port, observer); };
             return std::make_unique<http::DialedStream>(loop.get_executor(), dial, std::move(held));
         });
-    http::PreviewSettings settings{config.previews,
-                                   {},
-                                   {config.preview_wakes_per_minute, config.user_share_percent},
-                                   config.allowed_origins,
-                                   config.limits};
-    settings.port_names = config.port_names;
-    // Nothing stands before a port of this machine.
-    settings.trusted_proxies = config.previews ? config.trusted_proxies : http::TrustedProxies();
-    previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
+    previews = std::make_unique<http::PreviewService>(preview_settings(config), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
     budgets.all.push_back(&upstreams->connections());
     budgets.all.push_back(&previews->wakes());

@@ -429,11 +429,7 @@ Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
     if (set->is_compiled()) {
         declarations = execution::typescript_declarations(*tools);
     } else {
-        std::optional<std::string> user_id;
-        if (const auto claimed = claim_user(context.principal, user_id); claimed.has_error())
-            co_return claimed.error();
-        const std::string user =
-            (user_id ? base::ShareHolder::user(*user_id) : holder_of(context.principal)).name();
+        const std::string user = holder_of(context.principal).name();
         auto declared = co_await async_declare(api, context, user, *tools, *set);
         if (declared.has_error())
             co_return declared.error();

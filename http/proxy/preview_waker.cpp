@@ -108,7 +108,7 @@ Result<void> PreviewWaker::remember(const std::string& sandbox_id, const base::S
 }
 
 Result<void> PreviewWaker::count(const std::string& sandbox_id, const base::ShareHolder& owner) {
-    // One that is refused has its pause, too: it costs a load.
+    // A refusal begins the pause, too: it costs a load.
     if (auto remembered = remember(sandbox_id, owner); !remembered)
         return remembered;
     auto share = wakes_.take(owner, 1);

@@ -104,8 +104,7 @@ UpstreamPool::UpstreamPool(base::Executor executor, const base::Clock& clock, ba
       connect_(std::move(connect)),
       dial_(std::move(dial)),
       bounds_(bounds),
-      connections_(
-          std::make_shared<base::Budget>(upstreams_spec(bounds.of_all), bounds.user_share_percent)),
+      connections_(std::make_shared<base::Budget>(upstreams_spec(bounds.of_all), bounds.user_share_percent)),
       keeping_(k_keeping_spec, bounds.user_share_percent) {}
 
 UpstreamPool::~UpstreamPool() {

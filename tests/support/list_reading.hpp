@@ -49,7 +49,7 @@ class ListReading final : public store::ListHelper {
         asked.pop_front();
         answer();
     }
-    /// Those, too, that are asked meanwhile.
+    /// Also what is asked meanwhile.
     void answer_all() {
         while (!asked.empty())
             answer_one();

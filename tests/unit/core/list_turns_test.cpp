@@ -1,4 +1,4 @@
-// Whose question the helper that reads many rows gets next.
+// The order in which questions of users go to the helper that reads many rows.
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 #include <string>
