@@ -55,7 +55,8 @@ inline constexpr std::size_t k_max_upstreams = 8'192;
 inline constexpr std::size_t k_max_upstreams_of_sandbox = k_max_upstreams / 2;
 static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox &&
               k_upstreams_of_sandbox <= k_max_upstreams_of_sandbox);
-// The connections to a user's sandboxes while there are as many, whatever the share is (core/base/shares.hpp).
+// The connections to a user's sandboxes while there are as many, whatever the share is
+// (core/base/shares.hpp).
 inline constexpr std::size_t k_upstreams_user_floor = k_upstreams_of_sandbox;
 // Sockets of a sandbox that visitors may have: one part of so many, where a connection that the guest makes
 // takes more than the one that the dev server accepts. With all others they leave a part of so many.
