@@ -164,30 +164,25 @@ void UpstreamPool::erase_unused(Place sandbox) {
 /// Counts a connection until the result is destroyed. One that only waits gives way.
 base::Result<std::shared_ptr<const void>> UpstreamPool::take_place(Place sandbox,
                                                                    const UpstreamVisitor& visitor) {
-    const auto is_here = [&](const UpstreamKey& key, const Idle&) {
-        return key.sandbox_id == sandbox->first;
-    };
     while (sandbox->second.open >= most_of(sandbox->second, visitor)) {
-        if (!drop_idle(is_here))
+        if (!drop_idle(&sandbox->first, nullptr))
             return no_place();
     }
     auto share = connections_->take(visitor.owner, 1);
     while (!share) {
         const bool is_full = share.error().code() == base::Errc::capacity;
-        const auto is_in_the_way = [&](const UpstreamKey&, const Idle& idle) {
-            return is_full || idle.owner == visitor.owner;
-        };
-        if (!drop_idle(is_here) && !drop_idle(is_in_the_way))
+        if (!drop_idle(&sandbox->first, nullptr) && !drop_idle(nullptr, is_full ? nullptr : &visitor.owner))
             return share.error();
         share = connections_->take(visitor.owner, 1);
     }
     return std::shared_ptr<const void>(std::make_shared<Counted>(*this, sandbox, std::move(*share)));
 }
 
-/// Closes one that only waits, and may be closed. False: there is none.
-bool UpstreamPool::drop_idle(const MayDrop& may) {
-    const auto found = std::find_if(idle_.begin(), idle_.end(), [&may](const auto& each) {
-        return may(each.first, each.second.front());
+/// Closes one that only waits, of this sandbox and this owner; null: of any. False: there is none.
+bool UpstreamPool::drop_idle(const std::string* sandbox_id, const base::ShareHolder* owner) {
+    const auto found = std::find_if(idle_.begin(), idle_.end(), [=](const auto& each) {
+        return (sandbox_id == nullptr || each.first.sandbox_id == *sandbox_id) &&
+               (owner == nullptr || each.second.front().owner == *owner);
     });
     if (found == idle_.end())
         return false;

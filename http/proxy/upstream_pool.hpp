@@ -96,7 +96,6 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     };
     using Place = std::map<std::string, OfSandbox>::iterator;
     struct Counted;
-    using MayDrop = std::function<bool(const UpstreamKey& key, const Idle& idle)>;
 
     std::size_t most_of(const OfSandbox& sandbox, const UpstreamVisitor& visitor) const;
     base::Result<Place> enter(const std::string& sandbox_id, const UpstreamVisitor& visitor);
@@ -106,7 +105,7 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     base::Result<std::shared_ptr<const void>> take_place(Place sandbox, const UpstreamVisitor& visitor);
     base::Result<Upstream> connect(const UpstreamKey& key, Place sandbox, const UpstreamVisitor& visitor,
                                    Reuse reuse);
-    bool drop_idle(const MayDrop& may);
+    bool drop_idle(const std::string* sandbox_id, const base::ShareHolder* owner);
     std::unique_ptr<ByteStream> take(const UpstreamKey& key);
     void keep(const UpstreamKey& key, const base::ShareHolder& owner, std::unique_ptr<ByteStream> stream);
     void arm();

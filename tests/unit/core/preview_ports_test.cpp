@@ -391,7 +391,7 @@ TEST_CASE("Where no more ports can be listened on, the user with most gives way,
     reserve("a4", "ann");
     CHECK_FALSE(is_open("a4"));
     CHECK(is_open("b1"));
-    // Of hers one that lingers goes first, if she has most.
+    // If she has most, the one of hers that lingers goes first.
     const std::string first = is_open("a1") ? "a1" : "a2";
     const std::string last = is_open("a3") ? "a3" : "a2";
     ports.on_down(last);
