@@ -454,7 +454,8 @@ void Application::Parts::open_previews() {
     upstreams = std::make_shared<http::UpstreamPool>(
         loop.get_executor(), clock, timers,
         [this](const std::string& id, std::uint16_t port) { return conversations->connect(id, port); },
-        http::UpstreamBounds{.of_sandbox = config.preview_connections},
+        http::UpstreamBounds{.of_sandbox = config.preview_connections,
+                             .user_share_percent = config.user_share_percent},
         [this](const std::string& id, std::uint16_t port,
                std::shared_ptr<const void> held) -> base::Result<std::unique_ptr<http::ByteStream>> {
             sandbox::Operations* const inside = conversations->operations_of_living(id);
@@ -463,17 +464,11 @@ void Application::Parts::open_previews() {
             const auto dial = [&](sandbox::DialObserver& observer) { return inside->dial(port, observer); };
             return std::make_unique<http::DialedStream>(loop.get_executor(), dial, std::move(held));
         });
-    http::PreviewSettings settings{config.previews,
-                                   {},
-                                   {config.preview_wakes_per_minute, config.user_share_percent},
-                                   config.allowed_origins,
-                                   config.limits};
-    settings.port_names = config.port_names;
-    // Nothing stands before a port of this machine.
-    settings.trusted_proxies = config.previews ? config.trusted_proxies : http::TrustedProxies();
-    previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
+    previews = std::make_unique<http::PreviewService>(preview_settings(config), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
+    budgets.all.push_back(&upstreams->connections());
     budgets.all.push_back(&previews->wakes());
+    budgets.all.push_back(&previews->wake_tries());
     budgets.all.push_back(&conversations->preview_ports().numbers());
     if (!config.previews)
         doors = std::make_unique<http::LoopbackDoors>(*server, *previews);

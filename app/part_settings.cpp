@@ -294,6 +294,18 @@ http::Settings http_settings(const Config& config, std::size_t max_connections) 
     return settings;
 }
 
+http::PreviewSettings preview_settings(const Config& config) {
+    http::PreviewSettings settings{config.previews,
+                                   {},
+                                   {config.preview_wakes_per_minute, config.user_share_percent},
+                                   config.allowed_origins,
+                                   config.limits};
+    settings.port_names = config.port_names;
+    // Nothing stands before a port of this machine.
+    settings.trusted_proxies = config.previews ? config.trusted_proxies : http::TrustedProxies();
+    return settings;
+}
+
 http::GateSettings gate_settings(const Config& config) {
     http::GateSettings settings;
     settings.allowed_hosts = config.allowed_hosts;

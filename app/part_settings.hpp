@@ -17,6 +17,10 @@
 #include "http/api/api.hpp"
 #include "http/server/settings.hpp"
 
+namespace atl::http {
+struct PreviewSettings;
+}  // namespace atl::http
+
 namespace atl::app {
 
 /// The agents of --agents-file, else of DATA/agents.json, else of the file that scripts/setup --agents has
@@ -62,6 +66,7 @@ std::string listen_warning(const Config& config);
 std::string preview_frames(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
+http::PreviewSettings preview_settings(const Config& config);
 /// The address of a sandbox's preview, whose first port this is: as `--preview-url` says; else of `localhost`
 /// and names below it at the first of the `addresses` that has a port, and of other domains HTTPS at its own
 /// port. Precondition: there are previews.

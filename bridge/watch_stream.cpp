@@ -72,44 +72,42 @@ WatchStream::WatchStream(std::shared_ptr<StreamContext> context, const std::stri
       call_(std::move(context), path, std::make_shared<IdleStream>(), watch_spec(), *this) {}
 
 void WatchStream::on_bytes(std::string_view bytes) {
-    sandbox::FileChanges changes;
+    Lines lines;
     for (std::size_t newline = 0; (newline = bytes.find('\n')) != std::string_view::npos;) {
         const std::string_view end = bytes.substr(0, newline);
         bytes.remove_prefix(newline + 1);
         std::string whole;
         if (!open_line_.empty())
             whole = std::exchange(open_line_, {}).append(end);
-        if (!handle_line(whole.empty() ? end : std::string_view(whole), changes))
+        if (!handle_line(whole.empty() ? end : std::string_view(whole), lines))
             return observer_.on_failed(Error(Errc::bridge_failed, "the guest's watch is not of its form"));
     }
-    tell(changes);
+    if (!lines.changes.empty())
+        observer_.on_changes(std::move(lines.changes));
+    if (lines.rescan)
+        observer_.on_rescan();
+    if (lines.uncovered)
+        observer_.on_uncovered(*lines.uncovered);
     open_line_.append(bytes);
     if (open_line_.size() > base::k_max_watch_line_bytes)
         observer_.on_failed(Error(Errc::bridge_failed, "a line of the guest's watch is too long"));
 }
 
 /// False if it is not of the form of one.
-bool WatchStream::handle_line(std::string_view line, sandbox::FileChanges& changes) {
+bool WatchStream::handle_line(std::string_view line, Lines& lines) {
     LineVisitor visitor;
     if (line.size() > base::k_max_watch_line_bytes || scan_object(line, 1, visitor) != Scan::complete ||
         visitor.is_refused)
         return false;
     if (visitor.kind) {
         visitor.change.kind = *visitor.kind;
-        changes.push_back(std::move(visitor.change));
-        return !changes.back().path.empty();
+        lines.changes.push_back(std::move(visitor.change));
+        return !lines.changes.back().path.empty();
     }
-    tell(changes);
-    if (visitor.rescan)
-        observer_.on_rescan();
-    else if (visitor.uncovered)
-        observer_.on_uncovered(*visitor.uncovered);
+    lines.rescan = lines.rescan || visitor.rescan;
+    if (visitor.uncovered)
+        lines.uncovered = visitor.uncovered;
     return true;
-}
-
-void WatchStream::tell(sandbox::FileChanges& changes) {
-    if (!changes.empty())
-        observer_.on_changes(std::exchange(changes, {}));
 }
 
 void WatchStream::on_end() {

@@ -130,6 +130,10 @@ void HelperClient::find(const std::filesystem::path& database, const std::string
             std::move(answered));
 }
 
+bool HelperClient::is_lost() const noexcept {
+    return !answers_ && failures_ >= k_patient_failures;
+}
+
 void HelperClient::close_database(const std::filesystem::path& database, Done done) {
     enqueue(Kind::task, nlohmann::json{{"op", "close"}, {"path", named(database)}}.dump(),
             without_answer(std::move(done)));

@@ -82,6 +82,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     void checkpoint(const std::filesystem::path& database, Done done) override;
     /// storage_failed, too, where the helper could not be started for some seconds.
     void find(const std::filesystem::path& database, const std::string& question, Answered answered) override;
+    bool is_lost() const noexcept override;
     void close_database(const std::filesystem::path& database, Done done) override;
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);

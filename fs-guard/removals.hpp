@@ -10,8 +10,8 @@
 
 #include "core/base/ending_limits.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fair_queue.hpp"
 #include "core/base/shares.hpp"
-#include "core/execution/fair_queue.hpp"
 #include "fs-guard/helper_client.hpp"
 
 namespace atl::fs_guard {
@@ -31,7 +31,7 @@ class Removals {
     base::Result<void> room_for(const base::ShareHolder& user) const;
 
   private:
-    using Run = execution::FairQueue::Run;
+    using Run = base::FairQueue::Run;
     struct Tree {
         base::ShareHolder user;
         std::string path;
@@ -46,7 +46,7 @@ class Removals {
     HelperClient& remover_;
     base::Budget& budget_;
     const base::Millis slice_;
-    execution::FairQueue queue_{{.running = 1, .running_per_user = 1, .waiting_per_user = SIZE_MAX}};
+    base::FairQueue queue_{{.running = 1, .running_per_user = 1, .waiting_per_user = SIZE_MAX}};
     std::unordered_map<Run, Tree> trees_;
     Run last_ = 0;
 };

@@ -40,10 +40,6 @@ Result<PipeEnds> make_checker_pipe() {
     return PipeEnds{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-base::ShareHolder holder_of(const std::string& user) {
-    return user.empty() ? base::ShareHolder() : base::ShareHolder::user(user);
-}
-
 /// Accepts only these error codes from the process.
 Errc code_of_refusal(std::string_view name) {
     for (const Errc code : {Errc::invalid_json, Errc::invalid_utf8})
@@ -215,7 +211,7 @@ Result<base::Share> Checker::take_room(const std::string& user, std::size_t size
     if (std::cmp_greater(count, config_.waiting_per_user))
         return Error(Errc::too_many_executions, "too many tools and answers to calls wait to be checked",
                      std::chrono::seconds(1));
-    return waiting_.take(holder_of(user), size);
+    return waiting_.take(base::ShareHolder::named(user), size);
 }
 
 Checker::Work Checker::enqueue(const std::string& user, Sender sender, std::string fields, std::string body,
@@ -233,7 +229,7 @@ Checker::Work Checker::enqueue(const std::string& user, Sender sender, std::stri
             entered = taken.error();
     }
     if (entered)
-        entered = queue_.enter(holder_of(user), key);
+        entered = queue_.enter(base::ShareHolder::named(user), key);
     std::string head;
     append_length(head, size);
     head += fields;

@@ -20,11 +20,11 @@
 #include "bridge/runner/frame_reading.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/execution_limits.hpp"
+#include "core/base/fair_queue.hpp"
 #include "core/base/fd_watch.hpp"
 #include "core/base/histogram.hpp"
 #include "core/base/shares.hpp"
 #include "core/base/task.hpp"
-#include "core/execution/fair_queue.hpp"
 #include "core/execution/offloaded_checks.hpp"
 #include "core/plain/unique_fd.hpp"
 
@@ -114,7 +114,7 @@ class Checker final : public execution::OffloadedChecks, public runner::FrameRea
     base::Timers& timers_;
     const CheckerConfig config_;
     base::Budget waiting_;
-    execution::FairQueue queue_;
+    base::FairQueue queue_;
     std::map<std::uint64_t, Request> requests_;
     std::uint64_t last_key_ = 0;
     std::uint64_t current_ = 0;  // what the process has; 0: nothing

@@ -40,6 +40,8 @@ class ShareHolder {
     static ShareHolder owner(const std::optional<std::string>& user_id, std::string_view thing_id) {
         return user_id ? user(*user_id) : thing(thing_id);
     }
+    /// The holder that has this name.
+    static ShareHolder named(std::string_view name) { return ShareHolder(name, ""); }
     const std::string& name() const noexcept { return name_; }
     bool is_user() const noexcept { return name_.starts_with("user "); }
     bool operator==(const ShareHolder&) const = default;

@@ -17,6 +17,8 @@ namespace {
 
 // The most notes that are no changes. A reader that reads nothing over many starts would gather more.
 constexpr std::size_t k_most_notes = 256;
+// Telling all readers of anything else costs as much as that of so many changes.
+constexpr std::size_t k_note_changes = base::k_watch_burst_changes / 16;
 // The memory that a change takes beside its paths.
 constexpr std::size_t k_change_bytes = sizeof(sandbox::FileChange);
 
@@ -92,8 +94,12 @@ class WatchedSandbox final : private sandbox::WatchObserver {
   private:
     void on_watching() override;
     void on_changes(sandbox::FileChanges changes) override;
-    void on_rescan() override { tell(note_of(Kind::rescan)); }
+    void on_rescan() override {
+        count(k_note_changes);
+        tell(note_of(Kind::rescan));
+    }
     void on_uncovered(std::uint64_t directories) override {
+        count(k_note_changes);
         uncovered_ = directories;
         if (directories > 0)
             tell(uncovered(directories));
@@ -101,6 +107,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
     void on_failed(const Error& error) override;
     bool is_full() const override { return burst_timer_ != 0; }
 
+    void count(std::size_t changes);
     void begin_in(base::Millis delay);
     void begin();
     void stop();
@@ -186,8 +193,9 @@ void WatchedSandbox::on_watching() {
         greet_all();
 }
 
-void WatchedSandbox::on_changes(sandbox::FileChanges changes) {
-    burst_changes_ += changes.size();
+/// Takes no more for a while after so many changes.
+void WatchedSandbox::count(std::size_t changes) {
+    burst_changes_ += changes;
     if (burst_changes_ >= base::k_watch_burst_changes && burst_timer_ == 0)
         burst_timer_ = timers_.arm(base::k_watch_burst_interval, [this] {
             burst_timer_ = 0;
@@ -195,6 +203,10 @@ void WatchedSandbox::on_changes(sandbox::FileChanges changes) {
             if (watch_ != nullptr)
                 watch_->resume();
         });
+}
+
+void WatchedSandbox::on_changes(sandbox::FileChanges changes) {
+    count(changes.size());
     tell(changes_note(std::move(changes)));
 }
 

@@ -133,6 +133,11 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     sandbox::Operations* operations_of_living(const std::string& sandbox_id) {
         return context_.sandboxes.operations(sandbox_id);
     }
+    /// The user of what a living sandbox takes from the server. One that lives no more is a user of its own.
+    base::ShareHolder user_of_living(const std::string& sandbox_id) const {
+        const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
+        return record != nullptr ? sandbox::user_of(*record) : base::ShareHolder::thing(sandbox_id);
+    }
     /// The reason why operations() of a held lease are null.
     base::Error end_of(const Lease& lease) const {
         return end_of_generation(context_.sandboxes, lease.sandbox_id());

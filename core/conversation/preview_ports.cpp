@@ -39,9 +39,12 @@ PreviewPorts::~PreviewPorts() {
 void PreviewPorts::restore(const std::vector<PreviewNumber>& rows, std::vector<RestingPreview> resting) {
     for (const PreviewNumber& row : rows) {
         numbers_.restore(row);
+        if (numbers_.find(row.sandbox_id) == nullptr)
+            continue;
+        const auto holder = base::ShareHolder::owner(row.user_id, row.sandbox_id);
         // Beyond the share of its user a sandbox keeps the number that it had.
-        if (numbers_.find(row.sandbox_id) != nullptr)
-            take_share(row.sandbox_id, base::ShareHolder::owner(row.user_id, row.sandbox_id));
+        if (!take_share(row.sandbox_id, holder))
+            owned_.insert_or_assign(row.sandbox_id, Owned{holder, {}});
     }
     resting_ = std::move(resting);
 }
@@ -56,9 +59,10 @@ void PreviewPorts::enable(PreviewDoors& doors, PreviewPortSettings settings) {
         // A clock that was set back makes nothing younger than this run.
         const base::WallTime since = each.was_up ? now : std::clamp(each.since, now - settings_.linger, now);
         const base::Millis left = settings_.linger - (now - since);
-        if (left <= base::Millis{0} || numbers_.at(each.number) == nullptr)
+        const PreviewNumber* const row = numbers_.at(each.number);
+        if (left <= base::Millis{0} || row == nullptr)
             continue;
-        open(each.number);
+        open(each.number, row->sandbox_id);
         if (open_.contains(each.number))
             linger(each.number, clock_.steady_now() + left);
     }
@@ -81,17 +85,17 @@ bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
 bool PreviewPorts::take_share(const std::string& sandbox_id, const base::ShareHolder& holder) {
     auto share = shared_.take(holder, 1);
     if (share)
-        shares_[sandbox_id] = std::move(*share);
+        owned_.insert_or_assign(sandbox_id, Owned{holder, std::move(*share)});
     return share.has_value();
 }
 
 bool PreviewPorts::give(const std::string& sandbox_id) {
     const PreviewNumber* const given =
-        numbers_.give(sandbox_id, [this](std::uint16_t number) { return open(number); });
+        numbers_.give(sandbox_id, [&](std::uint16_t number) { return open(number, sandbox_id); });
     if (given != nullptr)
         unstored_.insert(given->number);
     else
-        shares_.erase(sandbox_id);
+        owned_.erase(sandbox_id);
     return given != nullptr;
 }
 
@@ -111,7 +115,7 @@ void PreviewPorts::on_up(const sandbox::Record& sandbox) {
         return;
     }
     stop_lingering(row->number);
-    if (open(row->number))
+    if (open(row->number, sandbox.id))
         return;
     refused_[sandbox.id] = clock_.steady_now() + base::k_preview_number_patience;
     arm_retry();
@@ -131,7 +135,7 @@ void PreviewPorts::retry() {
     const base::SteadyTime now = clock_.steady_now();
     for (auto at = refused_.begin(); at != refused_.end();) {
         const PreviewNumber* const row = numbers_.find(at->first);
-        const bool is_open = row != nullptr && open(row->number);
+        const bool is_open = row != nullptr && open(row->number, at->first);
         if (!is_open && now < at->second) {
             ++at;
             continue;
@@ -162,7 +166,7 @@ void PreviewPorts::on_down(const std::string& sandbox_id) {
     refused_.erase(sandbox_id);
     const PreviewNumber* const row = numbers_.find(sandbox_id);
     const auto door = row == nullptr ? open_.end() : open_.find(row->number);
-    if (door == open_.end() || door->second)
+    if (door == open_.end() || door->second.until)
         return;
     linger(row->number, clock_.steady_now() + settings_.linger);
     arm();
@@ -170,13 +174,13 @@ void PreviewPorts::on_down(const std::string& sandbox_id) {
 
 void PreviewPorts::linger(std::uint16_t number, base::SteadyTime until) {
     stop_lingering(number);
-    open_[number] = until;
+    open_.at(number).until = until;
     lingering_.insert({until, number});
 }
 
 void PreviewPorts::on_removed(const std::string& sandbox_id) {
     refused_.erase(sandbox_id);
-    shares_.erase(sandbox_id);
+    owned_.erase(sandbox_id);
     const auto old = numbers_.take_back(sandbox_id);
     if (!old)
         return;
@@ -186,33 +190,70 @@ void PreviewPorts::on_removed(const std::string& sandbox_id) {
         journal_.add(PutPreviewNumber{*old});
 }
 
-/// Returns true if the number can be shown, although perhaps nobody listens on it for want of room. A port
-/// that lingers makes room.
-bool PreviewPorts::open(std::uint16_t number) {
+/// Returns true if the number can be shown, although perhaps nobody listens on it for want of room.
+bool PreviewPorts::open(std::uint16_t number, const std::string& sandbox_id) {
     if (open_.contains(number))
         return true;
-    if (open_.size() >= settings_.max_doors && !lingering_.empty())
-        close(lingering_.begin()->second);
-    if (open_.size() >= settings_.max_doors)
-        return true;
+    const auto owned = owned_.find(sandbox_id);
+    const std::string holder =
+        (owned != owned_.end() ? owned->second.holder : base::ShareHolder::thing(sandbox_id)).name();
+    if (open_.size() >= settings_.max_doors) {
+        const auto spare = spare_door(holder);
+        if (!spare)
+            return true;
+        close(*spare);
+    }
     const PreviewDoors::Opening opened = listens_->open(number);
-    if (opened == PreviewDoors::Opening::open)
-        open_[number] = std::nullopt;
+    if (opened == PreviewDoors::Opening::open) {
+        open_[number] = {holder, std::nullopt};
+        ++doors_of_[holder];
+    }
     return opened != PreviewDoors::Opening::taken;
+}
+
+/// The one that is closed for another one of `holder`: of the user who has most, the first that would be
+/// closed, or one of a sandbox that lives; else one that lingers of somebody who has no fewer.
+std::optional<std::uint16_t> PreviewPorts::spare_door(const std::string& holder) const {
+    const auto most = std::max_element(doors_of_.begin(), doors_of_.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == doors_of_.end())
+        return std::nullopt;
+    const auto lingers_of = [this](std::size_t doors) -> std::optional<std::uint16_t> {
+        for (const auto& [until, number] : lingering_) {
+            if (doors_of_.at(open_.at(number).holder) >= doors)
+                return number;
+        }
+        return std::nullopt;
+    };
+    if (const auto number = lingers_of(most->second))
+        return number;
+    const auto own = doors_of_.find(holder);
+    const std::size_t owns = own == doors_of_.end() ? 0 : own->second;
+    if (most->second <= owns + 1)
+        return lingers_of(owns);
+    return std::find_if(open_.begin(), open_.end(),
+                        [&](const auto& door) { return door.second.holder == most->first; })
+        ->first;
 }
 
 void PreviewPorts::close(std::uint16_t number) {
     stop_lingering(number);
-    if (open_.erase(number) > 0 && listens_ != nullptr)
+    const auto door = open_.find(number);
+    if (door == open_.end())
+        return;
+    if (const auto of = doors_of_.find(door->second.holder); --of->second == 0)
+        doors_of_.erase(of);
+    open_.erase(door);
+    if (listens_ != nullptr)
         listens_->close(number);
 }
 
 void PreviewPorts::stop_lingering(std::uint16_t number) {
     const auto door = open_.find(number);
-    if (door == open_.end() || !door->second)
+    if (door == open_.end() || !door->second.until)
         return;
-    lingering_.erase({*door->second, number});
-    door->second.reset();
+    lingering_.erase({*door->second.until, number});
+    door->second.until.reset();
 }
 
 void PreviewPorts::arm() {

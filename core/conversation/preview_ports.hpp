@@ -2,7 +2,8 @@
 // each sandbox when it is made. It has the number listened on while the sandbox lives and a while after a
 // pause, and gives it to another sandbox after the end. The end of a server is a pause, too. If another
 // program took a number, and keeps it, the number is replaced. Numbers are a budget in which each user has a
-// share. Off until enable(). Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
+// share. Where too many are listened on, the user with most of those gives way. Off until enable(). Internal
+// to core/conversation, but for the port PreviewDoors. Not here: sockets.
 #pragma once
 
 #include <functional>
@@ -89,7 +90,18 @@ class PreviewPorts {
     const base::Budget& numbers() const noexcept { return shared_; }
 
   private:
-    bool open(std::uint16_t number);
+    struct Owned {
+        base::ShareHolder holder;
+        base::Share share;
+    };
+    /// A number that is listened on.
+    struct Door {
+        std::string holder;                     // the name
+        std::optional<base::SteadyTime> until;  // of one that lingers
+    };
+
+    bool open(std::uint16_t number, const std::string& sandbox_id);
+    std::optional<std::uint16_t> spare_door(const std::string& holder) const;
     void close(std::uint16_t number);
     void linger(std::uint16_t number, base::SteadyTime until);
     void stop_lingering(std::uint16_t number);
@@ -109,10 +121,11 @@ class PreviewPorts {
     PreviewPortSettings settings_;
     PreviewNumbers numbers_;
     base::Budget shared_;
-    std::map<std::string, base::Share> shares_;  // by sandbox
-    std::vector<RestingPreview> resting_;        // until enable()
+    std::map<std::string, Owned> owned_;   // by sandbox
+    std::vector<RestingPreview> resting_;  // until enable()
     std::set<std::uint16_t> unstored_;
-    std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // with the time of its close
+    std::map<std::uint16_t, Door> open_;
+    std::map<std::string, std::size_t> doors_of_;                     // by holder; none is zero
     std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // the open ones that will close
     base::TimerId timer_ = 0;
     std::map<std::string, base::SteadyTime>

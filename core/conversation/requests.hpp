@@ -86,6 +86,7 @@ struct PreviewView {
     sandbox::NetworkMode network = sandbox::NetworkMode::none;  // that of the living generation
     sandbox::PreviewSettings settings;
     std::uint32_t max_sockets = 0;
+    base::ShareHolder owner{};  // of the living sandbox
 };
 
 /// The amount that an erasure of a user removed.

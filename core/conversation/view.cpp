@@ -69,6 +69,7 @@ PreviewView preview_of(const Context& context, const sandbox::Record& record) {
     view.network = context.sandboxes.network(record);
     view.settings = record.preview;
     view.max_sockets = record.limits.max_sockets;
+    view.owner = sandbox::user_of(record);
     return view;
 }
 

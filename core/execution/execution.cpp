@@ -144,7 +144,7 @@ void Execution::give_program() {
     spec.max_calls = request_.max_calls;
     spec.max_value_bytes = base::k_max_execution_value_bytes;
     spec.max_log_bytes = request_.max_output_bytes;
-    spec.user = request_.user_id.value_or("");
+    spec.user = request_.holder.name();
     arm(base::k_engine_ready_deadline,
         [this] { fail("crashed", "the engine was not ready within its time"); });
     program_->run(std::move(spec), *this);
@@ -257,8 +257,8 @@ void Execution::check_elsewhere(Call& call) {
         if (const auto it = self.lock(); it && it->state_ == State::running)
             it->on_checked(id, checked);
     };
-    check_ = context_.checks->check(request_.user_id.value_or(""), call.name,
-                                    request_.tools->schema_of(call.name), call.args_json, std::move(done));
+    check_ = context_.checks->check(request_.holder.name(), call.name, request_.tools->schema_of(call.name),
+                                    call.args_json, std::move(done));
 }
 
 void Execution::on_checked(std::uint64_t id, const base::Result<void>& checked) {
@@ -313,7 +313,7 @@ void Execution::on_hosted(std::uint64_t id, base::Result<std::string> answer) {
                 it->on_hosted_read(id, value);
         };
         call.reading =
-            context_.checks->read_value(request_.user_id.value_or(""), std::move(*answer), std::move(done));
+            context_.checks->read_value(request_.holder.name(), std::move(*answer), std::move(done));
         return;
     }
     if (program_->answer(id, *answer))

@@ -15,15 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/fair_queue.hpp"
 #include "core/execution/execution.hpp"
-#include "core/execution/fair_queue.hpp"
 #include "core/execution/runner_pool.hpp"
 
 namespace atl::execution {
 
 struct ExecutionSettings {
     std::uint32_t max_memory_mb = base::k_default_max_execution_memory_mb;  // that a request may ask for
-    QueueLimits queue{};
+    base::QueueLimits queue{};
     std::vector<RunnerPoolSize> pools{};
     // Of runs that name none; runners that are started ahead have them.
     std::uint32_t default_memory_mb = base::k_default_execution_memory_mb;
@@ -119,7 +119,7 @@ class Executions {
     Look look_;
     base::SteadyTime look_at_{};  // not before
     base::Budget places_;
-    FairQueue queue_;
+    base::FairQueue queue_;
     RunnerPool pool_;
     std::uint64_t begun_pooled_ = 0;
     std::uint64_t begun_cold_ = 0;

@@ -33,10 +33,10 @@ struct SplitJson {
 /// A body with tools is split at this member.
 inline constexpr std::string_view k_tools_member = "tools";
 
-/// What is asked for `user` waits behind what was asked for that user before. `done` is called once, from
-/// the loop, never from inside the call that was given it. Errors, beside the refusals of each:
-/// too_many_executions, user_share, capacity: too much of the user's, or of all users', waits;
-/// deadline_exceeded, internal: no answer was had.
+/// What is asked for `user`, the name of a base::ShareHolder, waits behind what was asked for it before.
+/// `done` is called once, from the loop, never from inside the call that was given it. Errors, beside the
+/// refusals of each: too_many_executions, user_share, capacity: too much of the user's, or of all users',
+/// waits; deadline_exceeded, internal: no answer was had.
 class OffloadedChecks {
   public:
     template <class T>

@@ -49,6 +49,7 @@ class BubblewrapProcess final : public sandbox::Process {
     std::string log_tail() const override { return running_->log_tail(); }
     std::optional<std::uint32_t> sockets() const override { return running_->sockets(); }
     std::optional<std::uint32_t> netlink_sockets() const override { return running_->netlink_sockets(); }
+    std::uint32_t closed_lately() const override { return running_->closed_lately(); }
     base::Result<sandbox::InnerSocket> connect(std::uint16_t port) override {
         return running_->connect(port);
     }

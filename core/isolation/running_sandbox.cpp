@@ -9,10 +9,12 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <string_view>
 
 #include "core/isolation/socket_counts.hpp"
+#include "core/plain/preview_limits.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -53,10 +55,21 @@ pid_t parent_of(pid_t pid) {
     return parent;
 }
 
-/// Counts one more as long as the result lives.
-std::shared_ptr<const void> counted(const std::shared_ptr<std::uint32_t>& count) {
+void forget_closed(std::deque<base::SteadyTime>& closed) {
+    const auto oldest = std::chrono::steady_clock::now() - base::k_closed_socket_stays;
+    while (!closed.empty() && closed.front() < oldest)
+        closed.pop_front();
+}
+
+/// Counts one more as long as the result lives, and notes when it ended.
+std::shared_ptr<const void> counted(const std::shared_ptr<std::uint32_t>& count,
+                                    const std::shared_ptr<std::deque<base::SteadyTime>>& closed) {
     ++*count;
-    return {count.get(), [count](const void*) { --*count; }};
+    return {count.get(), [count, closed](const void*) {
+                --*count;
+                forget_closed(*closed);
+                closed->push_back(std::chrono::steady_clock::now());
+            }};
 }
 
 bool has_exited(const base::UniqueFd& pidfd) {
@@ -219,6 +232,11 @@ std::optional<std::uint32_t> RunningSandbox::sockets() {
     return used ? std::optional(*used - std::min(*used, *our_sockets_)) : std::nullopt;
 }
 
+std::uint32_t RunningSandbox::closed_lately() const {
+    forget_closed(*closed_);
+    return static_cast<std::uint32_t>(closed_->size());
+}
+
 base::Result<sandbox::InnerSocket> RunningSandbox::connect(std::uint16_t port) {
     if (!init_ || init_gone_)
         return base::Error(base::Errc::sandbox_gone);
@@ -227,7 +245,7 @@ base::Result<sandbox::InnerSocket> RunningSandbox::connect(std::uint16_t port) {
     auto fd = connect_inside(maker(), port);
     if (fd.has_error())
         return fd.error();
-    return sandbox::InnerSocket{std::move(*fd), counted(our_sockets_)};
+    return sandbox::InnerSocket{std::move(*fd), counted(our_sockets_, closed_)};
 }
 
 /// Good for a call: it refers to this.
@@ -272,7 +290,7 @@ void RunningSandbox::make_listener() {
     const auto tell = std::exchange(on_listening_, nullptr);
     if (fd.has_error())
         return tell(fd.error());
-    const auto count = [counter = our_sockets_] { return counted(counter); };
+    const auto count = [counter = our_sockets_, closed = closed_] { return counted(counter, closed); };
     tell(sandbox::InnerListener{{std::move(*fd), count()}, count});
 }
 

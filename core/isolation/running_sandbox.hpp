@@ -5,6 +5,7 @@
 // Not here: starting it (bubblewrap_launcher.cpp).
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -64,6 +65,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     /// As sandbox::Process says.
     std::optional<std::uint32_t> sockets();
     std::optional<std::uint32_t> netlink_sockets();
+    std::uint32_t closed_lately() const;
     base::Result<sandbox::InnerSocket> connect(std::uint16_t port);
     bool can_connect() const;
     void await_connect(std::function<void()> ready);
@@ -103,6 +105,8 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     std::string status_text_;
     sandbox::NetworkMode network_;
     std::shared_ptr<std::uint32_t> our_sockets_ = std::make_shared<std::uint32_t>(0);  // of connect()
+    // When those that ended lately did.
+    std::shared_ptr<std::deque<base::SteadyTime>> closed_ = std::make_shared<std::deque<base::SteadyTime>>();
     Listening on_listening_;  // until it has been told
     std::uint16_t listen_port_ = 0;
     std::filesystem::path socket_program_;

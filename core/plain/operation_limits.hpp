@@ -111,8 +111,10 @@ static_assert(3 * k_call_keepalive_interval < k_call_keepalive_deadline);
 inline constexpr std::chrono::minutes k_call_reply_deadline{15};
 static_assert(k_call_keepalive_deadline < k_call_reply_deadline);
 inline constexpr std::size_t k_call_fast_keepalives = 64;
-// Calls that change files and whose clients have left. Each holds its sandbox until its reply.
+// Calls that change files and whose clients have left: of all, and of a user while there are as many. Each
+// holds its sandbox until its reply.
 inline constexpr std::size_t k_max_unattended_calls = 256;
+inline constexpr std::size_t k_unattended_calls_user_floor = 16;
 
 // Sizes of what the filesystem tools read of a file, and of what they write.
 inline constexpr std::size_t k_max_tool_file_bytes = 20UL * 1024 * 1024;

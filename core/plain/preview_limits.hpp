@@ -55,11 +55,17 @@ inline constexpr std::size_t k_max_upstreams = 8'192;
 inline constexpr std::size_t k_max_upstreams_of_sandbox = k_max_upstreams / 2;
 static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox &&
               k_upstreams_of_sandbox <= k_max_upstreams_of_sandbox);
+// The connections to a user's sandboxes while there are as many, whatever the share is
+// (core/base/shares.hpp).
+inline constexpr std::size_t k_upstreams_user_floor = k_upstreams_of_sandbox;
 // Sockets of a sandbox that visitors may have: one part of so many, where a connection that the guest makes
 // takes more than the one that the dev server accepts. With all others they leave a part of so many.
 inline constexpr std::size_t k_visitors_sockets = 2;
 inline constexpr std::size_t k_sockets_of_dial = 3;
 inline constexpr std::uint32_t k_visitors_leave_sockets = 8;
+// A connection that the server closed stays until the guest's kernel acknowledges the end, which it may delay
+// by 200 ms (TCP_DELACK_MAX).
+inline constexpr std::chrono::milliseconds k_closed_socket_stays{300};
 
 // Once this part of the connections that a sandbox may have to visitors serves one, a visitor for whom the
 // server waits has a least pace: so many bytes in so much of that wait.
@@ -78,6 +84,8 @@ inline constexpr std::chrono::milliseconds k_preview_wake_pause{10'000};
 // Conversations in that pause at a time. Most were not woken: there is no room, or they cannot start.
 inline constexpr std::size_t k_max_wake_pauses = 8'192;
 static_assert(k_most_preview_wakes_per_minute < k_max_wake_pauses);
+// The conversations of a user while there are as many, whatever the share is (core/base/shares.hpp).
+inline constexpr std::size_t k_wake_pauses_user_floor = 64;
 // How long a request waits for the sandbox that it woke: what a browser shows, and everything else.
 inline constexpr std::chrono::milliseconds k_wake_wait_of_page{700};
 inline constexpr std::chrono::milliseconds k_wake_wait{10'000};

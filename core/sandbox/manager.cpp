@@ -495,7 +495,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
         line.quoted("log", tail);
     line.info();
     logs_.note(id, number, end_note(exit));
-    logs_.retire(id, number);
+    logs_.retire(id, number, user_of(sandbox.record));
     const bool removing = sandbox.removing;
     const auto bare_exit = sandbox.on_bare_exit;  // it may remove the sandbox
     if (ready) {

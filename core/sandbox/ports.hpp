@@ -282,6 +282,9 @@ class Process {
     /// The number of sockets inside, of every family, in about 2 us; none if the net namespace is not the
     /// sandbox's own, or cannot be read.
     virtual std::optional<std::uint32_t> sockets() const { return std::nullopt; }
+    /// The sockets of the server inside that it closed within base::k_closed_socket_stays. The kernel may
+    /// still have them, and sockets() counts those then.
+    virtual std::uint32_t closed_lately() const { return 0; }
     /// A connection to a port inside. Errors: no_listener; sandbox_gone; host_unsupported, where the server
     /// cannot make sockets there, or the net namespace is not the sandbox's own.
     virtual base::Result<InnerSocket> connect(std::uint16_t port) {

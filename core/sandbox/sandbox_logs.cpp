@@ -31,12 +31,19 @@ std::size_t SandboxLogs::weight(const LogEntry& entry) noexcept {
 
 SandboxLogs::Log& SandboxLogs::open(const std::string& id) {
     Log& log = logs_[id];
-    if (log.retired) {
-        retired_bytes_ -= log.bytes + k_log_overhead_bytes;
-        retired_.erase(*log.retired);
-        log.retired.reset();
-    }
+    if (log.retired)
+        take_back(log);
     return log;
+}
+
+void SandboxLogs::take_back(Log& log) {
+    const auto of_holder = retired_.find(log.holder);
+    of_holder->second.bytes -= log.bytes + k_log_overhead_bytes;
+    retired_bytes_ -= log.bytes + k_log_overhead_bytes;
+    of_holder->second.ids.erase(*log.retired);
+    log.retired.reset();
+    if (of_holder->second.ids.empty())
+        retired_.erase(of_holder);
 }
 
 void SandboxLogs::add(Log& log, LogStream stream, std::uint32_t generation, std::string text) {
@@ -79,24 +86,30 @@ void SandboxLogs::note(const std::string& id, std::uint32_t generation, std::str
     add(log, LogStream::system, generation, std::move(text));
 }
 
-void SandboxLogs::retire(const std::string& id, std::uint32_t generation) {
+void SandboxLogs::retire(const std::string& id, std::uint32_t generation, const base::ShareHolder& user) {
     Log& log = open(id);
     if (!log.unfinished.empty())
         add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
-    log.retired = retired_.insert(retired_.end(), id);
+    log.holder = user.name();
+    Retired& of_holder = retired_[log.holder];
+    log.retired = of_holder.ids.insert(of_holder.ids.end(), id);
+    of_holder.bytes += log.bytes + k_log_overhead_bytes;
     retired_bytes_ += log.bytes + k_log_overhead_bytes;
     if (log.is_unwanted)
         return drop(id);
-    while (retired_bytes_ > bounds_.retired_bytes)
-        drop(std::string(retired_.front()));
+    while (retired_bytes_ > bounds_.retired_bytes) {
+        const auto most =
+            std::max_element(retired_.begin(), retired_.end(),
+                             [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+        drop(std::string(most->second.ids.front()));
+    }
 }
 
 void SandboxLogs::drop(const std::string& id) {
     const auto found = logs_.find(id);
     if (found == logs_.end() || !found->second.retired)
         return;
-    retired_bytes_ -= found->second.bytes + k_log_overhead_bytes;
-    retired_.erase(*found->second.retired);
+    take_back(found->second);
     if (!found->second.user_id.empty())
         left_.erase({found->second.user_id, id});
     logs_.erase(found);

@@ -1,6 +1,7 @@
 // The logs of all sandboxes: lines that a sandbox wrote to stdout and stderr, and the server's own notes of
-// its starts and ends. A log outlives its sandbox: the logs of sandboxes without processes share one bound,
-// and the least recently used log is dropped first. Pure: the caller passes the text, a clock the time.
+// its starts and ends. A log outlives its sandbox: the logs of sandboxes without processes share one bound.
+// Beyond it the user with most of them loses the least recently used one. Pure: the caller passes the text, a
+// clock the time.
 //
 // Invariants: entries of a sandbox are numbered from 1 and never renumbered; each log is bounded, its oldest
 // entries go first; text is hostile and need not be UTF-8.
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +21,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/base/shares.hpp"
 
 namespace atl::sandbox {
 
@@ -59,9 +62,9 @@ class SandboxLogs {
     void write(const std::string& id, std::uint32_t generation, std::string_view text);
     /// Adds one line of the server. Output that was written earlier gets an earlier number.
     void note(const std::string& id, std::uint32_t generation, std::string text);
-    /// The generation writes no more: an unfinished line becomes an entry, and the log may be dropped for
-    /// others.
-    void retire(const std::string& id, std::uint32_t generation);
+    /// The generation, a sandbox of `user`, writes no more: an unfinished line becomes an entry, and the log
+    /// may be dropped for others.
+    void retire(const std::string& id, std::uint32_t generation, const base::ShareHolder& user);
 
     /// Forgets the log of a sandbox without processes; does nothing if there is none.
     void drop(const std::string& id);
@@ -86,10 +89,16 @@ class SandboxLogs {
         std::string unfinished;
         std::string user_id;  // by leave()
         bool is_unwanted = false;
+        std::string holder;  // of a retired one
         std::optional<std::list<std::string>::iterator> retired;
+    };
+    struct Retired {
+        std::size_t bytes = 0;
+        std::list<std::string> ids;  // the longest unused first
     };
 
     Log& open(const std::string& id);
+    void take_back(Log& log);
     void add(Log& log, LogStream stream, std::uint32_t generation, std::string text);
     static std::size_t weight(const LogEntry& entry) noexcept;
 
@@ -97,7 +106,7 @@ class SandboxLogs {
     SandboxLogBounds bounds_;
     std::unordered_map<std::string, Log> logs_;
     std::set<std::pair<std::string, std::string>> left_;  // user and sandbox
-    std::list<std::string> retired_;                      // ids, the longest unused first
+    std::map<std::string, Retired> retired_;              // by holder; none is empty
     std::size_t retired_bytes_ = 0;
 };
 

@@ -11,10 +11,6 @@ namespace {
 
 constexpr base::Millis k_shortest_interval{5};
 
-// A connection that this server closed stays until the guest's kernel acknowledges the end, which it may
-// delay by 200 ms (TCP_DELACK_MAX).
-constexpr base::Millis k_closed_socket_stays{300};
-
 /// A sandbox on several processors is as many times as fast.
 base::Millis count_interval() {
     static const base::Millis interval =
@@ -23,10 +19,9 @@ base::Millis count_interval() {
     return interval;
 }
 
-/// True if the connections to visitors, as many as there may be, explain the count once all are closed.
-bool may_pass(const SocketExcess& excess) {
-    return excess.kind == SocketExcess::Kind::all &&
-           excess.count - excess.limit <= excess.limit / base::k_visitors_sockets;
+/// True if connections that the server just closed explain the count.
+bool may_pass(const SocketExcess& excess, const Process& process) {
+    return excess.kind == SocketExcess::Kind::all && excess.count - excess.limit <= process.closed_lately();
 }
 
 }  // namespace
@@ -96,10 +91,11 @@ void SocketWatch::walk() {
             return;
         walked_to_ = at->first;
         const auto excess = excess_of(at->second);
-        if (excess && !may_pass(*excess))
+        if (excess && !may_pass(*excess, *at->second.process))
             tell(at, *excess);
         else if (excess && at->second.second_count == 0)
-            at->second.second_count = timers_.arm(k_closed_socket_stays, [this, at] { count_again(at); });
+            at->second.second_count =
+                timers_.arm(base::k_closed_socket_stays, [this, at] { count_again(at); });
     }
     walk_timer_ = timers_.arm(base::Millis{0}, [this] { walk(); });
 }

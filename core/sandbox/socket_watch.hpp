@@ -1,8 +1,8 @@
 // Counts the sockets of living sandboxes and reports the first count above a limit. The kernel charges a part
 // of a socket's memory to no cgroup, so the count bounds that memory. The pace bounds the growth between two
 // counts: while all sandboxes together use little processor time, none can have opened and filled many
-// sockets, and the watch reads only that one number. A count that connections to visitors can explain, which
-// the kernel ends some time after their close, has to be seen twice. Not here: reading a count
+// sockets, and the watch reads only that one number. A count that connections of the server can explain,
+// which the kernel ends some time after their close, has to be seen twice. Not here: reading a count
 // (Process::sockets), ending a sandbox (Manager).
 #pragma once
 

@@ -21,6 +21,8 @@ class ListHelper {
     /// Errors: storage_failed.
     virtual void find(const std::filesystem::path& database, const std::string& question,
                       Answered answered) = 0;
+    /// True while it is not there and could not be started for some seconds.
+    virtual bool is_lost() const noexcept { return false; }
     /// Closes what it has open. Errors: storage_failed.
     virtual void close_database(const std::filesystem::path& database,
                                 std::function<void(base::Result<void>)> done) = 0;

@@ -46,6 +46,11 @@ constexpr char k_restore_advice[] =
     "; stop the server, keep the damaged file and restore the database from a backup "
     "(docs/operations/backup.md)";
 
+/// Without a user it is a list of all, for a key of the server's own.
+SqliteStore::Asker lister(const std::optional<std::string>& user_id) {
+    return {user_id ? base::ShareHolder::user(*user_id) : base::ShareHolder(), SqliteStore::ReadKind::list};
+}
+
 }  // namespace
 
 struct SqliteStore::Impl : Connection {
@@ -86,7 +91,7 @@ struct SqliteStore::Impl : Connection {
     template <class Call>
     auto read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))>;
     template <class T, class Asked>
-    void find_with(ReadDone<T> done, const Asked& asked);
+    void find_with(ReadDone<T> done, const Asked& asked, const Asker& asker);
 
     OpenedFiles opened;
     std::optional<Error> lost;  // while a file is not where it was opened
@@ -311,7 +316,7 @@ void SqliteStore::load(const std::string& id,
             turns->move_to(*stored);
             done(std::optional(std::move(*stored)));
         },
-        TurnsOf{key});
+        TurnsOf{key}, {stored->record.holder(), ReadKind::load});
 }
 
 void SqliteStore::find_conversation(const std::string& id,
@@ -327,7 +332,7 @@ void SqliteStore::find_created(const std::string& create_key,
 /// The answer to a read of many rows, from `finder` or from the helper, which opens the file that has the
 /// database's name: not where that is another one.
 template <class T, class Asked>
-void SqliteStore::Impl::find_with(ReadDone<T> done, const Asked& asked) {
+void SqliteStore::Impl::find_with(ReadDone<T> done, const Asked& asked, const Asker& asker) {
     if (!lists_asked || lost)
         return done([&]() -> Result<T> {
             try {
@@ -336,8 +341,7 @@ void SqliteStore::Impl::find_with(ReadDone<T> done, const Asked& asked) {
                 return failure(error);
             }
         }());
-    lists_asked(json_text(Question(asked)), [this,
-                                             done = std::move(done)](const Result<nlohmann::json>& answer) {
+    auto answered = [this, done = std::move(done)](const Result<nlohmann::json>& answer) {
         if (!answer)
             return done(answer.error());
         T found{};
@@ -346,7 +350,8 @@ void SqliteStore::Impl::find_with(ReadDone<T> done, const Asked& asked) {
         if (!read_json(answer->value("found", nlohmann::json()), found))
             return done(Error(Errc::storage_failed, "the helper's answer to a read is none"));
         done(std::move(found));
-    });
+    };
+    lists_asked(asker, json_text(Question(asked)), std::move(answered));
 }
 
 void SqliteStore::read_lists_by(ListsAsked ask) {
@@ -354,25 +359,26 @@ void SqliteStore::read_lists_by(ListsAsked ask) {
 }
 
 void SqliteStore::list(const conversation::ListRange& range, ReadDone<conversation::ConversationList> done) {
-    impl_->find_with(std::move(done), range);
+    impl_->find_with(std::move(done), range, lister(range.filter.user_id));
 }
 
 void SqliteStore::list_sandboxes(const conversation::SandboxRange& range,
                                  ReadDone<conversation::Listed<sandbox::Record>> done) {
-    impl_->find_with(std::move(done), range);
+    impl_->find_with(std::move(done), range, lister(range.user_id));
 }
 
 void SqliteStore::count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) {
-    impl_->find_with(std::move(done), OpenCount{user_id, limit});
+    impl_->find_with(std::move(done), OpenCount{user_id, limit},
+                     {base::ShareHolder::user(user_id), ReadKind::load});
 }
 
 void SqliteStore::log_sizes(const conversation::LogRange& range,
                             ReadDone<conversation::Listed<conversation::LogSize>> done) {
-    impl_->find_with(std::move(done), range);
+    impl_->find_with(std::move(done), range, {});
 }
 
 void SqliteStore::largest_logs(std::size_t limit, ReadDone<std::vector<std::string>> done) {
-    impl_->find_with(std::move(done), LargestLogs{limit});
+    impl_->find_with(std::move(done), LargestLogs{limit}, {});
 }
 
 std::uint64_t SqliteStore::free_bytes() {

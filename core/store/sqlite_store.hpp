@@ -82,10 +82,18 @@ class SqliteStore final : public conversation::Store, public secrets::SecretStor
     enum class Sharer : std::uint8_t { checkpoint, backup, lists };
     base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
 
+    enum class ReadKind : std::uint8_t { load, list };
+    /// For whom many rows are read. A load, or a count, is a part of another request.
+    struct Asker {
+        base::ShareHolder user;
+        ReadKind kind = ReadKind::load;
+    };
     /// Has list(), list_sandboxes(), count_open(), log_sizes(), largest_logs() and load() answered by this,
     /// later from the loop; null: from inside the call again. A load of a conversation that is not there is
-    /// answered at once. Questions and answers as in list_helper.hpp.
-    using ListsAsked = std::function<void(const std::string& question, ListHelper::Answered answered)>;
+    /// answered at once. Questions and answers as in list_helper.hpp. Errors, of these calls then, too:
+    /// too_many_requests.
+    using ListsAsked =
+        std::function<void(const Asker& asker, const std::string& question, ListHelper::Answered answered)>;
     void read_lists_by(ListsAsked ask);
 
     /// Called at the end of each commit, also of a purge, with the size of the write-ahead log in bytes, from

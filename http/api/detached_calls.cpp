@@ -1,13 +1,15 @@
 #include "http/api/detached_calls.hpp"
 
-#include "core/plain/operation_limits.hpp"
+#include <utility>
 
 namespace atl::http {
 
-void DetachedCalls::keep(std::unique_ptr<GuestCall> call) {
-    if (calls_.size() >= base::k_max_unattended_calls)
+void DetachedCalls::keep(std::unique_ptr<GuestCall> call, const base::ShareHolder& user) {
+    auto place = places_.take(user, 1);
+    if (!place)
         return;
     Kept& kept = calls_.emplace_back();
+    kept.place = std::move(*place);
     kept.call = std::move(call);
     // Not from inside its own callback.
     kept.call->leave([this, &kept] {

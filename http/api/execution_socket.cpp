@@ -61,7 +61,7 @@ void ExecutionSocket::on_message(Opcode opcode, std::string_view payload) {
 }
 
 void ExecutionSocket::split(std::string text) {
-    const std::string user = follower_.execution().user_id().value_or("");
+    const std::string& user = follower_.execution().holder().name();
     // What is being sent may not change: produce() takes it.
     splitting_ = checks_->split(user, k_answer_value, std::move(text),
                                 [this](base::Result<execution::SplitJson> parts) {

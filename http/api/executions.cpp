@@ -137,7 +137,7 @@ Task<Result<Form>> async_take_form(Api& api, RequestContext& context, Read& read
         context.drop_body();
         co_return form;
     }
-    const std::string user = context.principal.user_id.value_or(context.principal.limit_key);
+    const std::string user = holder_of(context.principal).name();
     auto parts = co_await async_split_body(api, context, user, execution::k_tools_member);
     if (parts.has_error())
         co_return parts.error();
@@ -161,7 +161,7 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
         co_return wanted.error();
     execution::ExecutionRequest& request = wanted->request;
     if (request.tools && !request.tools->is_compiled()) {
-        const std::string user = request.user_id.value_or("");
+        const std::string user = request.holder.name();
         const auto verified = co_await async_verify(api, context, user, wanted->specs);
         if (verified.has_error())
             co_return verified.error();
@@ -326,7 +326,7 @@ Task<Result<execution::CallAnswer>> async_read_answer(Api& api, RequestContext& 
     }
     if (const auto awaited = execution->awaits_answer(context.param("callId")); awaited.has_error())
         co_return awaited.error();
-    const std::string user = execution->user_id().value_or("");
+    const std::string user = execution->holder().name();
     auto parts = co_await async_split_body(api, context, user, k_answer_value);
     if (parts.has_error())
         co_return parts.error();
@@ -429,10 +429,7 @@ Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
     if (set->is_compiled()) {
         declarations = execution::typescript_declarations(*tools);
     } else {
-        std::optional<std::string> user_id;
-        if (const auto claimed = claim_user(context.principal, user_id); claimed.has_error())
-            co_return claimed.error();
-        const std::string user = user_id.value_or("");
+        const std::string user = holder_of(context.principal).name();
         auto declared = co_await async_declare(api, context, user, *tools, *set);
         if (declared.has_error())
             co_return declared.error();

@@ -121,8 +121,8 @@ Response progress_response(Api& api, RequestContext& context, const std::string&
     ProgressStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     // Input that is not complete counts for nothing.
     if (change.on_disconnect == OnDisconnect::finish && change.input == nullptr)
-        around.left = [&api](std::unique_ptr<GuestCall> unread) {
-            api.detached_calls->keep(std::move(unread));
+        around.left = [&api, sandbox_id](std::unique_ptr<GuestCall> unread) {
+            api.detached_calls->keep(std::move(unread), api.conversations.user_of_living(sandbox_id));
         };
     Response response;
     response.content_type = k_event_stream_type;

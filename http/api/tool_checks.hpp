@@ -15,8 +15,8 @@ namespace atl::http {
 /// Why tools are refused, at their place in the body.
 base::Error bad_tools(const base::Error& why);
 
-/// Gives the warnings of tools whose set is not compiled (execution::ToolSet). `user`: whose line it waits
-/// in. Errors: invalid_field; those of execution::OffloadedChecks.
+/// Gives the warnings of tools whose set is not compiled (execution::ToolSet). `user` as for
+/// execution::OffloadedChecks. Errors: invalid_field; those of execution::OffloadedChecks.
 base::Task<base::Result<std::string>> async_verify(Api& api, RequestContext& context, const std::string& user,
                                                    const std::vector<execution::ToolSpec>& specs);
 /// Gives their declarations; `set` gets the warnings.

@@ -304,8 +304,8 @@ Response stream_response(Api& api, std::unique_ptr<GuestCall> call, const std::s
     ToolStream::Names names{tool, form.tool_call_id};
     ToolStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
     if (changes_files(tool))
-        around.left = [&api](std::unique_ptr<GuestCall> unread) {
-            api.detached_calls->keep(std::move(unread));
+        around.left = [&api, id = *form.sandbox_id](std::unique_ptr<GuestCall> unread) {
+            api.detached_calls->keep(std::move(unread), api.conversations.user_of_living(id));
         };
     Response response;
     response.content_type = k_event_stream_type;
@@ -408,7 +408,8 @@ Task<Result<Response>> async_list_tools(Api& api, RequestContext& context) {
 }  // namespace
 
 std::vector<Route> tool_routes(Api& api) {
-    api.detached_calls = std::make_shared<DetachedCalls>(api.conversations.timers());
+    api.detached_calls =
+        std::make_shared<DetachedCalls>(api.conversations.timers(), api.budgets.exec.user_percent());
     std::vector<Route> routes;
     Route list{Method::get, "/v1/tools", "listTools",
                "The tools for models, with the schemas of their arguments.",

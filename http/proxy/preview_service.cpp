@@ -335,7 +335,7 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
     UpstreamKey key{visit.sandbox_id, view.generation, visit.port};
     const LimitSubject visitor = limits_.subject_of(context.client);
     const UpstreamVisitor who{view.max_sockets,
-                              visitor.is_limited ? std::optional(visitor.address) : std::nullopt};
+                              visitor.is_limited ? std::optional(visitor.address) : std::nullopt, view.owner};
     auto exchange =
         std::make_unique<Exchange>(upstreams_->port(std::move(key), who),
                                    std::make_unique<PreviewHeads>(std::move(host)), std::move(refusal));

@@ -55,6 +55,7 @@ class PreviewService final : public Service {
     void complete(const Request& request, Response& response) override;
     void sent(const Request& request, const Response& response) override;
     const base::Budget& wakes() const noexcept { return waker_.wakes(); }
+    const base::Budget& wake_tries() const noexcept { return waker_.tries(); }
 
   private:
     /// refuse() of a request to that port, if it came so far.

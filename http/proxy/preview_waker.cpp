@@ -14,6 +14,7 @@ using base::Error;
 using base::Result;
 
 constexpr std::chrono::seconds k_minute{60};
+constexpr auto k_pause = std::chrono::ceil<std::chrono::seconds>(base::k_preview_wake_pause);
 
 std::chrono::seconds whole_seconds(base::SteadyTime::duration time) {
     return std::max(std::chrono::seconds(1), std::chrono::ceil<std::chrono::seconds>(time));
@@ -37,6 +38,9 @@ PreviewWaker::PreviewWaker(const base::Clock& clock, base::Timers& timers, Bound
       wake_(std::move(wake)),
       wakes_({"wakes", "wakes a minute", "A wake counts for a minute.", bounds.wakes_per_minute,
               base::k_preview_wakes_user_floor, std::chrono::seconds(1)},
+             bounds.user_share_percent),
+      tries_({"wake_tries", "tries", "A try counts for ten seconds.", base::k_max_wake_pauses,
+              base::k_wake_pauses_user_floor, k_pause},
              bounds.user_share_percent),
       self_(std::make_shared<PreviewWaker*>(this)) {}
 
@@ -63,7 +67,7 @@ void PreviewWaker::forget_old(base::SteadyTime now) {
         counted_.erase(counted_.begin());
     while (!begun_by_time_.empty()) {
         const auto oldest = begun_.find(begun_by_time_.front());
-        if (oldest->second > now - base::k_preview_wake_pause)
+        if (oldest->second.begun > now - base::k_preview_wake_pause)
             return;
         begun_.erase(oldest);
         begun_by_time_.pop_front();
@@ -73,27 +77,40 @@ void PreviewWaker::forget_old(base::SteadyTime now) {
 Result<void> PreviewWaker::admit(const std::string& sandbox_id) {
     const base::SteadyTime now = clock_.steady_now();
     forget_old(now);
-    const auto pause_after = [now](base::SteadyTime begun) {
-        return whole_seconds(begun + base::k_preview_wake_pause - now);
-    };
     if (const auto last = begun_.find(sandbox_id); last != begun_.end())
         return Error(Errc::paused, "The conversation of this preview was woken a moment ago.",
-                     pause_after(last->second));
+                     whole_seconds(last->second.begun + base::k_preview_wake_pause - now));
     if (wakes_.spec().total == 0)
         return Error(Errc::paused);
     if (wakes_.used() >= wakes_.spec().total)
         return until_next(wakes_.refusal({}, 1), nullptr);
-    if (begun_.size() >= base::k_max_wake_pauses)
-        return Error(Errc::capacity,
-                     "Too many previews were asked for that cannot be woken; try again later.",
-                     pause_after(begun_.at(begun_by_time_.front())));
-    begun_.emplace(sandbox_id, now);
+    // Their owners may not be known yet.
+    if (waking_.size() >= base::k_max_wake_pauses)
+        return Error(Errc::capacity, "Too many previews are being woken; try again later.",
+                     std::chrono::seconds(1));
+    return {};
+}
+
+/// Begins the pause of a conversation.
+Result<void> PreviewWaker::remember(const std::string& sandbox_id, const base::ShareHolder& owner) {
+    const base::SteadyTime now = clock_.steady_now();
+    forget_old(now);
+    auto share = tries_.take(owner, 1);
+    if (!share && !begun_by_time_.empty()) {
+        const base::SteadyTime oldest = begun_.at(begun_by_time_.front()).begun;
+        return Error(share.error()).after(whole_seconds(oldest + base::k_preview_wake_pause - now));
+    }
+    if (!share)
+        return share.error();
     begun_by_time_.push_back(sandbox_id);
+    begun_.emplace(sandbox_id, Try{now, std::move(*share)});
     return {};
 }
 
 Result<void> PreviewWaker::count(const std::string& sandbox_id, const base::ShareHolder& owner) {
-    forget_old(clock_.steady_now());
+    // A refusal begins the pause, too: it costs a load.
+    if (auto remembered = remember(sandbox_id, owner); !remembered)
+        return remembered;
     auto share = wakes_.take(owner, 1);
     if (!share)
         return until_next(share.error(), share.error().code() == Errc::user_share ? &owner : nullptr);
@@ -118,7 +135,7 @@ void PreviewWaker::wake(const std::string& sandbox_id, base::Millis wait, Reply 
     }
     Waking& waking = waking_[sandbox_id];
     if (is_first)
-        waking.begun = begun_.at(sandbox_id);
+        waking.begun = clock_.steady_now();
     auto& waiters = waking.waiters;
     std::erase_if(waiters, [](const auto& waiter) { return waiter->reply == nullptr; });
     if (waiters.size() >= base::k_max_wake_waiters)

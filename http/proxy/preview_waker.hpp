@@ -1,9 +1,9 @@
 // Wakes paused conversations whose previews are asked for: one wake at a time for a conversation, however
 // many ask, at most one in base::k_preview_wake_pause, and a bounded number in a minute for the whole server,
 // in which each owner of conversations has a share. A wake that failed does not count towards that number.
-// The conversations that are in their pause are bounded, too: beyond that bound nothing is woken, since each
-// try costs a search for room. Whoever asks waits for a bounded time. Not here: whether a preview may be
-// woken at all (its settings), and how (conversation::Manager::wake).
+// The conversations that are in their pause are bounded, too, with a share for each owner: each try costs a
+// search for room. Whoever asks waits for a bounded time. Not here: whether a preview may be woken at all
+// (its settings), and how (conversation::Manager::wake).
 #pragma once
 
 #include <deque>
@@ -44,11 +44,12 @@ class PreviewWaker {
 
     /// `reply` once, possibly from inside the call: a success when the sandbox is up. Errors: paused
     /// if it was woken a moment ago or is not up after `wait`; capacity if the server has woken enough in
-    /// this minute, or has tried to too often; user_share if it has woken enough of this owner's; those of
-    /// `wake`.
+    /// this minute, or has tried to too often; user_share if that is so of this owner's; those of `wake`.
     void wake(const std::string& sandbox_id, base::Millis wait, Reply reply);
     /// The wakes of the last minute.
     const base::Budget& wakes() const noexcept { return wakes_; }
+    /// The conversations that are in their pause.
+    const base::Budget& tries() const noexcept { return tries_; }
 
   private:
     struct Waiter {
@@ -64,9 +65,14 @@ class PreviewWaker {
         base::ShareHolder owner;
         base::Share share;
     };
+    struct Try {
+        base::SteadyTime begun;
+        base::Share share;
+    };
 
     void forget_old(base::SteadyTime now);
     base::Result<void> admit(const std::string& sandbox_id);
+    base::Result<void> remember(const std::string& sandbox_id, const base::ShareHolder& owner);
     base::Result<void> count(const std::string& sandbox_id, const base::ShareHolder& owner);
     base::Error until_next(base::Error why, const base::ShareHolder* owner) const;
     void end(const std::string& sandbox_id, const base::Result<void>& result);
@@ -75,10 +81,11 @@ class PreviewWaker {
     base::Timers& timers_;
     const Wake wake_;
     base::Budget wakes_;
+    base::Budget tries_;
     // The wakes of the last minute that go on or went well, by the time of their begin.
     std::map<std::pair<base::SteadyTime, std::string>, Counted> counted_;
-    std::unordered_map<std::string, base::SteadyTime> begun_;  // in the last pause, whatever became of it
-    std::deque<std::string> begun_by_time_;                    // the same, the oldest first
+    std::unordered_map<std::string, Try> begun_;  // in the last pause, whatever became of it
+    std::deque<std::string> begun_by_time_;       // the same, the oldest first
     std::unordered_map<std::string, Waking> waking_;
     std::shared_ptr<PreviewWaker*> self_;  // null inside once it is destroyed
 };

@@ -21,7 +21,7 @@ class UpstreamPort {
   public:
     virtual ~UpstreamPort() = default;
     /// A connection; with Reuse::allowed perhaps one that is kept. Errors: no_listener; upstream_failed;
-    /// sandbox_gone; capacity; too_many_connections.
+    /// sandbox_gone; capacity; user_share; too_many_connections.
     virtual base::Result<Upstream> connect(Reuse reuse) = 0;
     /// Keeps a connection on which a request was answered as a whole, for the next one.
     virtual void keep(std::unique_ptr<ByteStream> stream) = 0;

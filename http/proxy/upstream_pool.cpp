@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -10,6 +11,19 @@ namespace atl::http {
 namespace {
 
 constexpr std::chrono::seconds k_try_again{1};
+
+base::BudgetSpec upstreams_spec(std::size_t of_all) {
+    return {"preview_connections",
+            "connections",
+            "A visitor that leaves a preview gives room back.",
+            of_all,
+            base::k_upstreams_user_floor,
+            k_try_again};
+}
+
+/// Nobody is told of it: a connection that finds no room is closed.
+constexpr base::BudgetSpec k_keeping_spec{
+    "kept_upstreams", "connections", "", base::k_max_kept_upstreams_of_all, base::k_max_kept_upstreams, {}};
 
 base::Error no_place() {
     return {base::Errc::capacity, "The preview of this sandbox has all the connections that it may have.",
@@ -30,10 +44,31 @@ bool is_quiet(ByteStream& stream) {
     return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+/// A connection, as long as it is open.
+struct UpstreamPool::Counted {
+    Counted(UpstreamPool& of, Place place, base::Share taken)
+        : pool(of.weak_from_this()), budget(of.connections_), sandbox(place), share(std::move(taken)) {
+        ++sandbox->second.open;
+    }
+    ~Counted() {
+        if (const auto counting = pool.lock()) {
+            --sandbox->second.open;
+            counting->erase_unused(sandbox);
+        }
+    }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+    std::weak_ptr<UpstreamPool> pool;
+    std::shared_ptr<base::Budget> budget;  // outlives the share
+    Place sandbox;
+    base::Share share;
+};
+
 class UpstreamPool::Port final : public UpstreamPort {
   public:
     Port(std::shared_ptr<UpstreamPool> pool, UpstreamKey key, UpstreamVisitor visitor)
-        : pool_(std::move(pool)), key_(std::move(key)), visitor_(visitor) {}
+        : pool_(std::move(pool)), key_(std::move(key)), visitor_(std::move(visitor)) {}
     ~Port() override {
         if (sandbox_)
             pool_->leave(*sandbox_, visitor_);
@@ -49,7 +84,9 @@ class UpstreamPool::Port final : public UpstreamPort {
         }
         return pool_->connect(key_, *sandbox_, visitor_, reuse);
     }
-    void keep(std::unique_ptr<ByteStream> stream) override { pool_->keep(key_, std::move(stream)); }
+    void keep(std::unique_ptr<ByteStream> stream) override {
+        pool_->keep(key_, visitor_.owner, std::move(stream));
+    }
     bool is_crowded() const override { return sandbox_ && pool_->is_crowded(*sandbox_, visitor_); }
 
   private:
@@ -66,14 +103,16 @@ UpstreamPool::UpstreamPool(base::Executor executor, const base::Clock& clock, ba
       timers_(timers),
       connect_(std::move(connect)),
       dial_(std::move(dial)),
-      bounds_(bounds) {}
+      bounds_(bounds),
+      connections_(std::make_shared<base::Budget>(upstreams_spec(bounds.of_all), bounds.user_share_percent)),
+      keeping_(k_keeping_spec, bounds.user_share_percent) {}
 
 UpstreamPool::~UpstreamPool() {
     timers_.cancel(timer_);
 }
 
 std::shared_ptr<UpstreamPort> UpstreamPool::port(UpstreamKey key, UpstreamVisitor visitor) {
-    return std::make_shared<Port>(shared_from_this(), std::move(key), visitor);
+    return std::make_shared<Port>(shared_from_this(), std::move(key), std::move(visitor));
 }
 
 void UpstreamPool::clear() {
@@ -122,32 +161,29 @@ void UpstreamPool::erase_unused(Place sandbox) {
         sandboxes_.erase(sandbox);
 }
 
-/// Counts a connection until it is destroyed. Null: there are too many. One that only waits gives way.
-std::shared_ptr<const void> UpstreamPool::take_place(Place sandbox, const UpstreamVisitor& visitor) {
-    const auto is_full = [&] {
-        return open_ >= bounds_.of_all || sandbox->second.open >= most_of(sandbox->second, visitor);
-    };
-    while (is_full() && drop_idle(sandbox->first)) {
+/// Counts a connection until the result is destroyed. One that only waits gives way.
+base::Result<std::shared_ptr<const void>> UpstreamPool::take_place(Place sandbox,
+                                                                   const UpstreamVisitor& visitor) {
+    while (sandbox->second.open >= most_of(sandbox->second, visitor)) {
+        if (!drop_idle(&sandbox->first, nullptr))
+            return no_place();
     }
-    if (is_full())
-        return nullptr;
-    ++open_;
-    ++sandbox->second.open;
-    return {this, [weak = weak_from_this(), sandbox](const void*) {
-                const auto pool = weak.lock();
-                if (pool == nullptr)
-                    return;
-                --pool->open_;
-                --sandbox->second.open;
-                pool->erase_unused(sandbox);
-            }};
+    auto share = connections_->take(visitor.owner, 1);
+    while (!share) {
+        const bool is_full = share.error().code() == base::Errc::capacity;
+        if (!drop_idle(&sandbox->first, nullptr) && !drop_idle(nullptr, is_full ? nullptr : &visitor.owner))
+            return share.error();
+        share = connections_->take(visitor.owner, 1);
+    }
+    return std::shared_ptr<const void>(std::make_shared<Counted>(*this, sandbox, std::move(*share)));
 }
 
-/// Closes one that only waits, of this sandbox, or of any where all have too many. False: none waits.
-bool UpstreamPool::drop_idle(const std::string& sandbox_id) {
-    auto found = idle_.lower_bound({sandbox_id, 0, 0});
-    if (found == idle_.end() || found->first.sandbox_id != sandbox_id)
-        found = open_ >= bounds_.of_all ? idle_.begin() : idle_.end();
+/// Closes one that only waits, of this sandbox and this owner; null: of any. False: there is none.
+bool UpstreamPool::drop_idle(const std::string* sandbox_id, const base::ShareHolder* owner) {
+    const auto found = std::find_if(idle_.begin(), idle_.end(), [=](const auto& each) {
+        return (sandbox_id == nullptr || each.first.sandbox_id == *sandbox_id) &&
+               (owner == nullptr || each.second.front().owner == *owner);
+    });
     if (found == idle_.end())
         return false;
     found->second.pop_front();
@@ -164,14 +200,14 @@ base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Place sandb
             return Upstream{std::move(kept), true};
     }
     auto place = take_place(sandbox, visitor);
-    if (place == nullptr)
-        return no_place();
+    if (place.has_error())
+        return place.error();
     auto made = connect_(key.sandbox_id, key.port);
     if (made.has_error() && made.error().code() == base::Errc::host_unsupported && dial_) {
         sandbox->second.is_dialed = true;
         if (sandbox->second.open > most_of(sandbox->second, visitor))
             return no_place();
-        auto dialed = dial_(key.sandbox_id, key.port, std::move(place));
+        auto dialed = dial_(key.sandbox_id, key.port, std::move(*place));
         if (dialed.has_error())
             return dialed.error();
         return Upstream{std::move(*dialed), false};
@@ -182,7 +218,7 @@ base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Place sandb
         std::shared_ptr<const void> place;
         std::shared_ptr<const void> counted;
     };
-    auto held = std::make_shared<Held>(Held{std::move(place), std::move(made->counted)});
+    auto held = std::make_shared<Held>(Held{std::move(*place), std::move(made->counted)});
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     ::getsockname(made->fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
@@ -208,7 +244,8 @@ std::unique_ptr<ByteStream> UpstreamPool::take(const UpstreamKey& key) {
     return nullptr;
 }
 
-void UpstreamPool::keep(const UpstreamKey& key, std::unique_ptr<ByteStream> stream) {
+void UpstreamPool::keep(const UpstreamKey& key, const base::ShareHolder& owner,
+                        std::unique_ptr<ByteStream> stream) {
     // Without a socket nobody can see whether it is quiet.
     if (stream->native_handle() < 0)
         return;
@@ -217,12 +254,13 @@ void UpstreamPool::keep(const UpstreamKey& key, std::unique_ptr<ByteStream> stre
         kept.pop_front();
         --count_;
     }
-    if (count_ >= base::k_max_kept_upstreams_of_all) {
+    auto share = keeping_.take(owner, 1);
+    if (!share) {
         if (kept.empty())
             idle_.erase(key);
         return;
     }
-    kept.push_back({std::move(stream), clock_.steady_now()});
+    kept.push_back({std::move(stream), clock_.steady_now(), owner, std::move(*share)});
     ++count_;
     arm();
 }

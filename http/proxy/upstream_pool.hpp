@@ -1,6 +1,7 @@
-// Connections to ports inside sandboxes: how many there are of one sandbox, of all, and of one visitor's
-// address within a sandbox; and those that wait for their next request. One belongs to a generation: another
-// one of the same sandbox never gets it. An idle one is closed after a while.
+// Connections to ports inside sandboxes: how many there are of one sandbox, of one visitor's address within a
+// sandbox, and of all, with a share for each owner of sandboxes; and those that wait for their next request,
+// with such a share, too. One belongs to a generation: another one of the same sandbox never gets it. An idle
+// one is closed after a while.
 #pragma once
 
 #include <deque>
@@ -13,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/base/clock.hpp"
+#include "core/base/shares.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "core/plain/preview_limits.hpp"
 #include "core/sandbox/ports.hpp"
@@ -35,6 +37,7 @@ struct UpstreamKey {
 struct UpstreamVisitor {
     std::uint32_t max_sockets = UINT32_MAX;  // of the sandbox
     std::optional<std::uint64_t> address{};  // nothing: without a bound of its own
+    base::ShareHolder owner{};               // of the sandbox
 };
 
 struct UpstreamBounds {
@@ -42,6 +45,7 @@ struct UpstreamBounds {
     std::size_t of_all = base::k_max_upstreams;
     /// Of a sandbox, where its guest makes them: each is a connection of the guest, too.
     std::size_t dialed_of_sandbox = base::k_max_guest_dials;
+    unsigned user_share_percent = base::k_default_user_share_percent;
 };
 
 /// Whether the other end of a kept connection, a socket's, has neither ended it nor sent anything.
@@ -66,11 +70,12 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     UpstreamPool& operator=(const UpstreamPool&) = delete;
 
     /// The port as one request sees it; keeps the pool. What is over a bound is refused: capacity;
-    /// too_many_connections, of an address.
+    /// user_share, of the sandbox's owner; too_many_connections, of an address.
     std::shared_ptr<UpstreamPort> port(UpstreamKey key, UpstreamVisitor visitor = {});
     std::size_t kept() const noexcept { return count_; }
     /// All that are open, kept or not.
-    std::size_t open() const noexcept { return open_; }
+    std::size_t open() const noexcept { return connections_->used(); }
+    const base::Budget& connections() const noexcept { return *connections_; }
     /// Closes all that are kept.
     void clear();
 
@@ -79,6 +84,8 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     struct Idle {
         std::unique_ptr<ByteStream> stream;
         base::SteadyTime since;
+        base::ShareHolder owner;
+        base::Share share;  // of those that are kept
     };
 
     struct OfSandbox {
@@ -88,18 +95,19 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
         bool is_dialed = false;                                       // its guest makes the connections
     };
     using Place = std::map<std::string, OfSandbox>::iterator;
+    struct Counted;
 
     std::size_t most_of(const OfSandbox& sandbox, const UpstreamVisitor& visitor) const;
     base::Result<Place> enter(const std::string& sandbox_id, const UpstreamVisitor& visitor);
     void leave(Place sandbox, const UpstreamVisitor& visitor);
     bool is_crowded(Place sandbox, const UpstreamVisitor& visitor) const;
     void erase_unused(Place sandbox);
-    std::shared_ptr<const void> take_place(Place sandbox, const UpstreamVisitor& visitor);
+    base::Result<std::shared_ptr<const void>> take_place(Place sandbox, const UpstreamVisitor& visitor);
     base::Result<Upstream> connect(const UpstreamKey& key, Place sandbox, const UpstreamVisitor& visitor,
                                    Reuse reuse);
-    bool drop_idle(const std::string& sandbox_id);
+    bool drop_idle(const std::string* sandbox_id, const base::ShareHolder* owner);
     std::unique_ptr<ByteStream> take(const UpstreamKey& key);
-    void keep(const UpstreamKey& key, std::unique_ptr<ByteStream> stream);
+    void keep(const UpstreamKey& key, const base::ShareHolder& owner, std::unique_ptr<ByteStream> stream);
     void arm();
     void close_idle();
 
@@ -109,8 +117,9 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     const Connect connect_;
     const Dial dial_;
     const UpstreamBounds bounds_;
-    std::map<std::string, OfSandbox> sandboxes_;  // those with connections or requests
-    std::size_t open_ = 0;
+    std::map<std::string, OfSandbox> sandboxes_;       // those with connections or requests
+    const std::shared_ptr<base::Budget> connections_;  // the streams may outlive the pool
+    base::Budget keeping_;
     std::map<UpstreamKey, std::deque<Idle>> idle_;  // each the oldest first; no empty one
     std::size_t count_ = 0;
     base::TimerId timer_ = 0;

@@ -3,12 +3,12 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/store/finder.hpp"
 #include "core/store/list_helper.hpp"
@@ -43,15 +43,22 @@ class ListReading final : public store::ListHelper {
             done({});
         });
     }
+    bool is_lost() const noexcept override { return is_away; }
+    void answer_one() {
+        const auto answer = std::move(asked.front());
+        asked.pop_front();
+        answer();
+    }
+    /// Also what is asked meanwhile.
     void answer_all() {
-        for (std::size_t next = 0; next < asked.size(); ++next)
-            asked[next]();
-        asked.clear();
+        while (!asked.empty())
+            answer_one();
     }
 
-    std::vector<std::function<void()>> asked;
+    std::deque<std::function<void()>> asked;
     std::optional<SQLite::Database> opened;
     bool is_dead = false;
+    bool is_away = false;
     std::size_t answer_bytes = 0;  // of the last one
 };
 

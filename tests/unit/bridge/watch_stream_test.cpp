@@ -68,7 +68,7 @@ struct WatchBench {
 
 }  // namespace
 
-TEST_CASE("A watch's lines are changes, rescans and counts, in their order, cut at any byte") {
+TEST_CASE("A watch's lines are changes, in their order, rescans and counts, cut at any byte") {
     const std::string lines =
         "{\"change\":\"created\",\"path\":\"a\",\"directory\":true}\n"
         "{\"change\":\"renamed\",\"path\":\"a\",\"to\":\"b\",\"directory\":false}\n"
@@ -84,9 +84,26 @@ TEST_CASE("A watch's lines are changes, rescans and counts, in their order, cut 
                                                          {Kind::renamed, Thing::file, "a", "b"},
                                                          {Kind::deleted, Thing::file, "c", ""}});
         CHECK(bench.seen.calls.starts_with("watching changes "));
-        CHECK(bench.seen.calls.ends_with("rescan uncovered=7 changes "));
+        for (const std::string_view once : {"rescan ", "uncovered=7 "}) {
+            CHECK(bench.seen.calls.find(once) != std::string::npos);
+            CHECK(bench.seen.calls.find(once) == bench.seen.calls.rfind(once));
+        }
         CHECK_FALSE(bench.seen.failure);
     }
+}
+
+TEST_CASE("Readers of a watch are told once of each kind of what a guest sends at a time") {
+    WatchBench bench;
+    bench.says("{\"ok\":true}\n");
+    std::string lines;
+    for (int i = 1; i <= 500; ++i)
+        lines += "{\"rescan\":true}\n{\"change\":\"created\",\"path\":\"a\"}\n{\"uncovered\":" +
+                 std::to_string(i) + "}\n";
+    bench.tells(lines);
+    CHECK(bench.seen.calls == "watching changes rescan uncovered=500 ");
+    CHECK(bench.seen.changes.size() == 500);
+    bench.tells("{\"rescan\":true}\n");
+    CHECK(bench.seen.calls.ends_with("uncovered=500 rescan "));
 }
 
 TEST_CASE("A guest may be silent behind the beginning of a watch, not before it") {

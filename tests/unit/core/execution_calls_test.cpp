@@ -159,7 +159,7 @@ TEST_CASE("An answer that was checked elsewhere is not read again, and is taken 
 TEST_CASE("A long answer of the host is read elsewhere, and its call waits meanwhile") {
     Lab lab;
     ExecutionRequest wanted = lab.with_tools();
-    wanted.user_id = "ann";
+    wanted.holder = base::ShareHolder::user("ann");
     const auto execution = lab.begin(std::move(wanted));
     FakeProgram& program = lab.started(execution);
     program.observer.on_call(1, "own", "[]");
@@ -167,7 +167,7 @@ TEST_CASE("A long answer of the host is read elsewhere, and its call waits meanw
     const std::string text = '"' + std::string(base::k_small_answer_bytes, 'x') + '"';
     lab.host->answers[0](text);
     lab.settle();
-    CHECK(lab.checks.asked == std::vector<std::string>{"ann value " + std::to_string(text.size())});
+    CHECK(lab.checks.asked == std::vector<std::string>{"user ann value " + std::to_string(text.size())});
     CHECK(lab.checks.living == 1);
     CHECK(program.answers.empty());
     CHECK(lab.host->living == 1);
@@ -259,7 +259,8 @@ TEST_CASE("The calls of a run are written at its end, and not again whenever its
 TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nobody before that") {
     Lab lab;
     ExecutionRequest wanted = lab.with_tools();
-    wanted.user_id = "ann";
+    // A key without a user has a line of its own, too.
+    wanted.holder = base::ShareHolder::key("backend");
     const auto execution = lab.begin(std::move(wanted));
     FakeProgram& program = lab.started(execution);
     auto& observer = program.observer;
@@ -268,7 +269,7 @@ TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nob
     result.result_json = "5";
     observer.on_call(1, "own", args);
     CHECK(program.is_held);
-    CHECK(lab.checks.asked == std::vector<std::string>{"ann own {} 100004"});
+    CHECK(lab.checks.asked == std::vector<std::string>{"key backend own {} 100004"});
     CHECK(lab.types(*execution) == std::vector<std::string>{"start"});
     CHECK(execution->answer("c1", result).error().code() == base::Errc::not_found);
     SECTION("it fits") {

@@ -142,7 +142,7 @@ inline execution::Engine engine_named(const std::string& name) {
 }
 
 struct Lab {
-    explicit Lab(std::size_t places = 100, execution::QueueLimits queue = {})
+    explicit Lab(std::size_t places = 100, base::QueueLimits queue = {})
         : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
                     settings_of(places)),
           executions({budgets.results, world.clock, world.timers, sandboxes, programs, &checks},

@@ -1,12 +1,12 @@
-#include "core/execution/fair_queue.hpp"
+#include "core/base/fair_queue.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 namespace fair_queue_test {
 
+using atl::base::FairQueue;
 using atl::base::ShareHolder;
-using atl::execution::FairQueue;
 
 TEST_CASE("Runs of users are served in turn, within the places of each") {
     FairQueue queue({.running = 3, .running_per_user = 2, .waiting_per_user = 32, .retry_after = {}});

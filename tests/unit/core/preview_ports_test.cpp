@@ -361,4 +361,46 @@ TEST_CASE("Ports of one user's previews leave others theirs, unless one may have
     ports.disable();
 }
 
+TEST_CASE("Where no more ports can be listened on, the user with most gives way, and no other one does") {
+    FakeWorld world{7};
+    conversation::Journal journal(world.store, world.timers);
+    FakeDoors doors;
+    PreviewPorts ports(world.timers, world.clock, journal, 50, [](const std::string&, const std::string&) {});
+    ports.enable(doors, {k_linger, 3});
+    const auto reserve = [&](const std::string& id, const std::string& user) {
+        sandbox::Record record;
+        record.id = id;
+        record.user_id = user;
+        REQUIRE(ports.reserve(record));
+    };
+    const auto is_open = [&](const std::string& id) {
+        return std::ranges::any_of(doors.opened,
+                                   [&](std::uint16_t number) { return ports.owner(number) == id; });
+    };
+    for (const char* const id : {"a1", "a2", "a3"}) {
+        reserve(id, "ann");
+        REQUIRE(is_open(id));
+    }
+    reserve("b1", "bob");
+    CHECK(is_open("b1"));
+    CHECK(doors.opened.size() == 3);
+    // Now ann has two: bob gets no second one, and she no third one.
+    reserve("b2", "bob");
+    CHECK_FALSE(is_open("b2"));
+    ports.on_down("b1");
+    reserve("a4", "ann");
+    CHECK_FALSE(is_open("a4"));
+    CHECK(is_open("b1"));
+    // If she has most, the one of hers that lingers goes first.
+    const std::string first = is_open("a1") ? "a1" : "a2";
+    const std::string last = is_open("a3") ? "a3" : "a2";
+    ports.on_down(last);
+    reserve("c1", "cid");
+    CHECK(is_open("c1"));
+    CHECK_FALSE(is_open(last));
+    CHECK(is_open(first));
+    CHECK(is_open("b1"));
+    ports.disable();
+}
+
 }  // namespace core_preview_ports_test

@@ -29,6 +29,8 @@ struct Bench {
 
 using Texts = std::vector<std::string>;
 
+const auto k_user = base::ShareHolder::user("ann");
+
 }  // namespace
 
 TEST_CASE("What a sandbox writes becomes lines, however it comes") {
@@ -37,7 +39,7 @@ TEST_CASE("What a sandbox writes becomes lines, however it comes") {
     CHECK(bench.texts().empty());
     bench.book.write("a", 1, "e\n\ntwo\nthr");
     CHECK(bench.texts() == Texts{"one", "", "two"});
-    bench.book.retire("a", 1);
+    bench.book.retire("a", 1, k_user);
     CHECK(bench.texts() == Texts{"one", "", "two", "thr"});
 }
 
@@ -105,21 +107,36 @@ TEST_CASE("Logs of sandboxes without processes share one bound, and the longest 
     const std::string line = std::string(90, 'x') + "\n";
     for (const char* id : {"a", "b", "c"}) {
         bench.book.write(id, 1, line);
-        bench.book.retire(id, 1);
+        bench.book.retire(id, 1, k_user);
     }
     // Used again: it does not go, and its log goes on.
     bench.book.note("a", 2, "ready");
     for (const char* id : {"d", "e", "f", "g"}) {
         bench.book.write(id, 1, line);
-        bench.book.retire(id, 1);
+        bench.book.retire(id, 1, k_user);
     }
     CHECK(bench.book.retired_bytes() <= 6000);
     CHECK_FALSE(bench.book.read("b", 0).has_value());
     CHECK(bench.book.read("a", 0)->entries.size() == 2);
     CHECK(bench.book.read("g", 0).has_value());
-    bench.book.retire("a", 2);
+    bench.book.retire("a", 2, k_user);
     CHECK(bench.book.read("a", 0)->entries.size() == 2);
     CHECK(bench.book.retired_bytes() <= 6000);
+}
+
+TEST_CASE("Beyond the bound of logs without processes the user with most of them loses the longest unused") {
+    Bench bench;
+    const auto retire = [&bench](const std::string& id, const base::ShareHolder& user) {
+        bench.book.write(id, 1, std::string(90, 'x') + "\n");
+        bench.book.retire(id, 1, user);
+    };
+    retire("neighbour", base::ShareHolder::user("bob"));
+    for (int i = 0; i < 20; ++i)
+        retire("a" + std::to_string(i), k_user);
+    CHECK(bench.book.retired_bytes() <= 6000);
+    CHECK(bench.texts("neighbour") == Texts{std::string(90, 'x')});
+    CHECK_FALSE(bench.book.read("a0", 0).has_value());
+    CHECK(bench.texts("a19") == Texts{std::string(90, 'x')});
 }
 
 TEST_CASE("The logs that a user left are dropped together, and one that is still written cannot be read") {
@@ -127,7 +144,7 @@ TEST_CASE("The logs that a user left are dropped together, and one that is still
     for (const char* id : {"a", "b", "c", "d"}) {
         bench.book.write(id, 1, "x\n");
         if (*id != 'c')
-            bench.book.retire(id, 1);
+            bench.book.retire(id, 1, k_user);
     }
     bench.book.leave("a", "eve");
     bench.book.leave("b", "evelyn");
@@ -143,7 +160,7 @@ TEST_CASE("The logs that a user left are dropped together, and one that is still
     bench.book.write("c", 1, "y\n");
     bench.book.note("c", 1, "ended");
     CHECK_FALSE(bench.book.read("c", 0).has_value());
-    bench.book.retire("c", 1);
+    bench.book.retire("c", 1, k_user);
     CHECK(bench.book.retired_bytes() == before / 3 * 2);
     // One that goes for others is forgotten with its user.
     bench.book.drop("b");

@@ -25,9 +25,11 @@ class CountedProcess final : public sandbox::Process {
         return all;
     }
     std::optional<std::uint32_t> netlink_sockets() const override { return netlink; }
+    std::uint32_t closed_lately() const override { return closed; }
 
     std::optional<std::uint32_t> all = 1;
     std::optional<std::uint32_t> netlink;
+    std::uint32_t closed = 0;
     mutable int looks = 0;
 
   private:
@@ -120,8 +122,10 @@ TEST_CASE("socket watch: a host that does not account processor time is counted 
 TEST_CASE(
     "socket watch: connections that the kernel still ends are counted again before they end a sandbox") {
     Watched house(3);
-    for (auto& process : house.processes)
+    for (auto& process : house.processes) {
         process.all = 150;
+        process.closed = 50;
+    }
     house.cpu_usec = 1'000'000;
     house.pass(base::Millis{100});
     CHECK(house.told.empty());
@@ -137,9 +141,19 @@ TEST_CASE(
     CHECK(house.told.size() == 2);
 }
 
+TEST_CASE("socket watch: one count above the limit is enough where the server closed nothing") {
+    Watched house(1);
+    house.processes[0].all = 101;
+    house.cpu_usec = 1'000'000;
+    house.pass(base::Millis{100});
+    REQUIRE(house.told.size() == 1);
+    CHECK(house.told[0].excess.count == 101);
+}
+
 TEST_CASE("socket watch: who opens more sockets while a second count is due is not given that time") {
     Watched house(1);
     house.processes[0].all = 101;
+    house.processes[0].closed = 1;
     house.cpu_usec = 1'000'000;
     house.pass(base::Millis{100});
     CHECK(house.told.empty());
@@ -156,7 +170,8 @@ TEST_CASE("socket watch: who opens more sockets while a second count is due is n
 TEST_CASE("socket watch: a count above a limit is told once, and who is at it is left alone") {
     Watched house(3);
     house.processes[0].all = 100;
-    house.processes[1].all = 151;    // more than visitors' connections explain
+    house.processes[1].all = 151;  // more than what the server closed explains
+    house.processes[1].closed = 50;
     house.processes[2].all.reset();  // not known
     house.cpu_usec = 1'000'000;
     house.pass(base::Millis{100});

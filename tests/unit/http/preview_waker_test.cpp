@@ -211,6 +211,21 @@ TEST_CASE("preview waker: conversations whose wakes failed are remembered in a b
     CHECK(bench.asked.back() == "1");
 }
 
+TEST_CASE("preview waker: tries of one user's conversations leave others theirs") {
+    Bench bench;
+    for (std::size_t i = 0; i < base::k_max_wake_pauses; ++i) {
+        const std::size_t asked = bench.asked.size();
+        bench.wake("ann/" + std::to_string(i));
+        if (bench.asked.size() > asked)
+            bench.replies.back()(base::Error(Errc::capacity, "full", 7s));
+    }
+    CHECK(bench.asked.size() == base::k_max_wake_pauses / 2);
+    CHECK(bench.refused("ann/new") == Errc::user_share);
+    bench.wake("bob/1");
+    CHECK(bench.asked.back() == "bob/1");
+    CHECK(bench.waker.tries().used() == base::k_max_wake_pauses / 2 + 1);
+}
+
 TEST_CASE("preview waker: a wake that fails late leaves the minute to another one") {
     Bench bench(1);
     const auto slow = bench.wake("a", 60s);

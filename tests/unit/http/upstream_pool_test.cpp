@@ -6,10 +6,12 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <chrono>
 #include <future>
 
 #include "tests/support/fake_world.hpp"
+#include "tests/unit/http/fake_stream.hpp"
 
 namespace upstream_pool_test {
 
@@ -150,6 +152,56 @@ TEST_CASE("upstream pool: a preview is crowded once half of its connections serv
     const auto second = bench.pool->port({"a", 1, 3000});
     const auto other = second->connect(Reuse::no);
     CHECK(first->is_crowded());
+}
+
+TEST_CASE("upstream pool: visitors of one user's sandboxes leave others theirs") {
+    const bool has_all = GENERATE(false, true);
+    asio::io_context loop{1};
+    FakeClock clock;
+    FakeTimers timers{clock};
+    std::vector<std::shared_ptr<const void>> open;
+    const auto pool = std::make_shared<http::UpstreamPool>(
+        loop.get_executor(), clock, timers,
+        [](const std::string&, std::uint16_t) -> base::Result<sandbox::InnerSocket> {
+            return base::Error(Errc::host_unsupported);
+        },
+        http::UpstreamBounds{.of_sandbox = 4096,
+                             .of_all = 2000,
+                             .dialed_of_sandbox = 4096,
+                             .user_share_percent = has_all ? 100U : 50U},
+        [&](const std::string&, std::uint16_t,
+            std::shared_ptr<const void> held) -> base::Result<std::unique_ptr<http::ByteStream>> {
+            open.push_back(std::move(held));
+            return std::make_unique<FakeStream>(std::make_shared<FakePeer>(loop.get_executor()));
+        });
+    const auto connect = [&pool](const std::string& id, const char* user) {
+        return pool->port({id, 1, 5173}, {.owner = base::ShareHolder::user(user)})->connect(Reuse::no);
+    };
+    for (int i = 0; i < (has_all ? 2000 : 1000); ++i)
+        REQUIRE(connect("a" + std::to_string(i % 4), "ann").has_value());
+    const auto refused = connect("a0", "ann");
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == (has_all ? Errc::capacity : Errc::user_share));
+    CHECK(refused.error().retry_after().count() > 0);
+    CHECK(connect("b", "bob").has_value() == !has_all);
+    open.clear();
+    CHECK(pool->open() == 0);
+    CHECK(connect("b", "bob").has_value());
+}
+
+TEST_CASE("upstream pool: kept connections of one user's sandboxes leave others theirs") {
+    Bench bench({.of_sandbox = 4, .of_all = 1000, .user_share_percent = 15});
+    const auto keep = [&bench](const std::string& id, const char* user) {
+        const auto port = bench.pool->port({id, 1, 5173}, {.owner = base::ShareHolder::user(user)});
+        port->keep(std::move(port->connect(Reuse::no)->stream));
+    };
+    constexpr std::size_t k_share = base::k_max_kept_upstreams_of_all * 15 / 100;
+    for (std::size_t i = 0; i < k_share + 4; ++i)
+        keep("a" + std::to_string(i), "ann");
+    CHECK(bench.pool->kept() == k_share);
+    CHECK(bench.pool->open() == k_share);
+    keep("b", "bob");
+    CHECK(bench.pool->kept() == k_share + 1);
 }
 
 TEST_CASE("upstream pool: a write waits for no dev server") {

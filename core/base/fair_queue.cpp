@@ -1,13 +1,13 @@
-#include "core/execution/fair_queue.hpp"
+#include "core/base/fair_queue.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace atl::execution {
+namespace atl::base {
 
-base::Result<void> FairQueue::enter(const base::ShareHolder& user, Run run) {
+Result<void> FairQueue::enter(const ShareHolder& user, Run run) {
     if (owners_.contains(run))
-        return base::Error(base::Errc::internal, "a run enters the queue twice");
+        return Error(Errc::internal, "a run enters the queue twice");
     const auto found = users_.find(user.name());
     const std::size_t users_running = found == users_.end() ? 0 : found->second.running;
     const std::size_t users_waiting = found == users_.end() ? 0 : found->second.waiting.size();
@@ -16,10 +16,10 @@ base::Result<void> FairQueue::enter(const base::ShareHolder& user, Run run) {
     if (places_ != nullptr)
         startable = std::min<std::size_t>(startable, places_->room(user));
     if (users_waiting >= startable && users_waiting - startable >= limits_.waiting_per_user)
-        return base::Error(base::Errc::too_many_executions,
-                           "the user has " + std::to_string(users_running) + " programs running and " +
-                               std::to_string(users_waiting) + " waiting",
-                           limits_.retry_after);
+        return Error(Errc::too_many_executions,
+                     "the user has " + std::to_string(users_running) + " programs running and " +
+                         std::to_string(users_waiting) + " waiting",
+                     limits_.retry_after);
     users_.try_emplace(user.name(), User{user, {}, 0}).first->second.waiting.push_back(run);
     owners_.emplace(run, Owner{user.name(), false});
     return {};
@@ -36,7 +36,7 @@ std::optional<FairQueue::Run> FairQueue::next() {
         User& user = at->second;
         if (user.waiting.empty() || user.running >= limits_.running_per_user)
             continue;
-        base::Share place;
+        Share place;
         if (places_ != nullptr) {
             auto taken = places_->take(user.holder, 1);
             if (!taken)
@@ -72,4 +72,4 @@ bool FairQueue::leave(Run run) {
     return true;
 }
 
-}  // namespace atl::execution
+}  // namespace atl::base

@@ -1,6 +1,6 @@
-// Places for runs of code mode: how many of a user run at once and wait, and whose turn is next among users.
-// With a budget, those that run are within the share of their user. Pure: no clock, no I/O; the caller starts
-// what `next` names. Not thread-safe.
+// Places for the work of users, each piece of it a run: how many of a user run at once and wait, and whose
+// turn is next among users. With a budget, those that run are within the share of their user. Pure: no clock,
+// no I/O; the caller starts what `next` names. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/base/shares.hpp"
 
-namespace atl::execution {
+namespace atl::base {
 
 struct QueueLimits {
     std::size_t running = 16;          // of all users
@@ -28,13 +28,12 @@ class FairQueue {
     using Run = std::uint64_t;
 
     /// `places`: of runs that run; null: without shares. Outlives this.
-    explicit FairQueue(QueueLimits limits, base::Budget* places = nullptr)
-        : limits_(limits), places_(places) {}
+    explicit FairQueue(QueueLimits limits, Budget* places = nullptr) : limits_(limits), places_(places) {}
 
     /// Puts a run at the end of its user's line; call `next` afterwards.
     /// Errors: too_many_executions with a Retry-After, when as many of the user wait as may; internal: `run`
     /// is here already.
-    base::Result<void> enter(const base::ShareHolder& user, Run run);
+    Result<void> enter(const ShareHolder& user, Run run);
     /// The run that may start now, which then counts as running; none: wait for `leave` or `enter`.
     std::optional<Run> next();
     /// The run has ended or is given up, running or waiting. False: it is not here.
@@ -45,22 +44,22 @@ class FairQueue {
 
   private:
     struct User {
-        base::ShareHolder holder;
+        ShareHolder holder;
         std::deque<Run> waiting;
         std::size_t running = 0;
     };
     struct Owner {
         std::string user;
         bool runs = false;
-        base::Share place{};
+        Share place{};
     };
 
     QueueLimits limits_;
-    base::Budget* places_;
+    Budget* places_;
     std::map<std::string, User, std::less<>> users_;  // those who have a run here, and no others
     std::map<Run, Owner> owners_;
     std::string last_;  // the user served last
     std::size_t running_ = 0;
 };
 
-}  // namespace atl::execution
+}  // namespace atl::base
