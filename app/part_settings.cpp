@@ -152,10 +152,8 @@ base::BudgetTotals budget_totals(const Config& config, const std::filesystem::pa
     else if (const auto space = fs_guard::free_space(data_dir))
         totals.logs = std::max(space->total_bytes / 10, k_bytes_per_mb);
     const auto root = fs_guard::workspace_root(data_dir);
-    if (const auto space = root ? fs_guard::free_space(*root) : std::nullopt) {
-        const double reserve = static_cast<double>(space->total_bytes) * config.disk_reserve_percent / 100;
-        totals.files = space->free_bytes - std::min(space->free_bytes, static_cast<std::uint64_t>(reserve));
-    }
+    if (const auto space = root ? fs_guard::free_space(*root) : std::nullopt; space && space->total_bytes > 0)
+        totals.files = space->total_bytes;
     return totals;
 }
 

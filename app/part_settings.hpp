@@ -39,8 +39,8 @@ std::string lang_of_sandboxes(const char* lang);
 sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path,
                                           const std::vector<sandbox::AgentSpec>& agents);
 fs_guard::MeterSettings meter_settings(const Config& config);
-/// The total of logs is --log-mb, or a tenth of the disk that holds the data directory; that of files, before
-/// any workspace is measured, what the disk of the workspaces has free above the reserve.
+/// The total of logs is --log-mb, or a tenth of the disk that holds the data directory; that of files, until
+/// the meter looks, the size of the disk of the workspaces: a part of it is the floor of a user.
 base::BudgetTotals budget_totals(const Config& config, const std::filesystem::path& data_dir);
 /// How much is free of the reserve, which is this share of the disk; 1 and above: all of it, 0: what the cut
 /// of a log needs, or less.

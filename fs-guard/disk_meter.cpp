@@ -106,7 +106,7 @@ void DiskMeter::measure_at_rest(const std::string& id, const base::ShareHolder& 
 
 base::Result<void> DiskMeter::room_for(const base::ShareHolder& user) {
     const base::Budget* const files = ports_.files;
-    if (files == nullptr)
+    if (files == nullptr || files->user_percent() >= 100)
         return {};
     const bool is_out = is_short() || files->used() >= files->spec().total;
     const std::uint64_t held = files->held_by(user);
@@ -218,7 +218,7 @@ std::uint64_t DiskMeter::look_at_disk() {
     space_ = space;
     ledger_.see(*space);
     see_shortage(*space);
-    if (ports_.files != nullptr) {
+    if (ports_.files != nullptr && space->total_bytes > 0) {  // 0: a tmpfs without a bound (tmpfs(5))
         const auto reserve =
             static_cast<std::uint64_t>(static_cast<double>(space->total_bytes) * settings_.reserve);
         ports_.files->set_total(ports_.files->used() + space->free_bytes -

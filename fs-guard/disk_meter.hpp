@@ -235,6 +235,7 @@ class DiskMeter {
     void on_rested(const std::string& id, const base::Result<TreeSize>& result);
     void charge(const std::string& id, const base::ShareHolder& user, std::uint64_t bytes);
     std::uint64_t spared_below() const;
+    bool may_begin_round(base::SteadyTime now) const;
     std::uint64_t turn_of(const base::ShareHolder& user) const;
     void take_turn(const base::ShareHolder& user);
     void walk(Entry entry);
@@ -320,6 +321,7 @@ class DiskMeter {
     std::uint64_t judged_shortage_ = 0;
     base::SteadyTime round_began_{};
     base::SteadyTime round_ended_{};
+    bool has_spared_ = false;  // the last round did
     std::uint64_t lost_before_round_ = 0;
     // At the end of a round that no growth explains, all are inspected. `in_vain`: inspections without an
     // offender.

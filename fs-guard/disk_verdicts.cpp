@@ -353,10 +353,16 @@ void DiskMeter::begin_round() {
 void DiskMeter::end_round() {
     judged_shortage_ = shortage_;
     round_ended_ = ports_.clock.steady_now();
+    has_spared_ = spared_below() > 0;
     for (auto& [id, watched] : watched_)
         watched.grown_bytes = 0;
     for (Grown& before : grown_before_)
         before.in_round = 0;
+}
+
+/// Who was spared until now is not waited for.
+bool DiskMeter::may_begin_round(base::SteadyTime now) const {
+    return time_between(round_ended_, now) >= k_round_pause || (has_spared_ && spared_below() == 0);
 }
 
 // Called once all have been walked. If stopping one workspace does not help, the next round stops the next
@@ -364,7 +370,7 @@ void DiskMeter::end_round() {
 bool DiskMeter::settle_shortage() {
     const auto now = ports_.clock.steady_now();
     if (judged_shortage_ == shortage_) {
-        if (time_between(round_ended_, now) >= k_round_pause)
+        if (may_begin_round(now))
             begin_round();
         return false;
     }
@@ -397,7 +403,7 @@ void DiskMeter::settle_without_walks() {
     if (!is_short_ || !is_late())
         return;
     if (judged_shortage_ == shortage_) {
-        if (time_between(round_ended_, now) >= k_round_pause)
+        if (may_begin_round(now))
             begin_round();
         return;
     }

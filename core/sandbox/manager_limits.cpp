@@ -44,9 +44,23 @@ Result<void> Manager::room_for(const Demand& demand, const Places& spared) const
     return room_on_host(demand.holder);
 }
 
+namespace {
+
+/// A user who holds none may have one sandbox of any size.
+std::uint64_t memory_room(const base::Budget& memory, const base::ShareHolder& holder,
+                          std::uint64_t given_back_mb = 0) {
+    if (memory.held_by(holder) > given_back_mb)
+        return memory.room(holder, given_back_mb);
+    const std::uint64_t total = memory.spec().total;
+    return total - std::min(memory.used() - given_back_mb, total);
+}
+
+}  // namespace
+
 Result<void> Manager::room_in_memory(const std::optional<base::ShareHolder>& holder,
                                      std::uint64_t more_mb) const {
-    const bool is_own_use = settings_.max_memory_mb > 0 && holder && memory_.room(*holder) < more_mb &&
+    const bool is_own_use = settings_.max_memory_mb > 0 && holder &&
+                            memory_room(memory_, *holder) < more_mb &&
                             memory_.used() + more_mb <= settings_.max_memory_mb;
     return is_own_use ? Result<void>(memory_.refusal(*holder, more_mb)) : Result<void>();
 }
@@ -58,7 +72,8 @@ bool Manager::has_share(const Demand& demand, const Places& given_back) const {
     const std::uint64_t sandboxes = std::min<std::uint64_t>(given_back.sandboxes, places_.held_by(holder));
     const std::uint64_t memory_mb = std::min(given_back.memory_mb, memory_.held_by(holder));
     return places_.room(holder, sandboxes) > 0 && !is_over_host_share(holder) &&
-           (settings_.max_memory_mb == 0 || memory_.room(holder, memory_mb) >= demand.limits.memory_mb);
+           (settings_.max_memory_mb == 0 ||
+            memory_room(memory_, holder, memory_mb) >= demand.limits.memory_mb);
 }
 
 Result<PlaceShares> Manager::take_place(const std::optional<base::ShareHolder>& holder,
@@ -71,9 +86,12 @@ Result<PlaceShares> Manager::take_place(const std::optional<base::ShareHolder>& 
         return sandbox.error();
     place.sandbox = std::move(*sandbox);
     if (settings_.max_memory_mb > 0) {
-        auto memory = memory_.take(*holder, memory_mb);
+        const bool fits = memory_room(memory_, *holder) >= memory_mb;
+        auto memory = memory_.take(*holder, fits ? 0 : memory_mb);
         if (!memory)
             return memory.error();
+        if (fits)
+            memory->charge(memory_mb);
         place.memory = std::move(*memory);
     }
     return place;
