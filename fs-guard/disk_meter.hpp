@@ -147,8 +147,8 @@ class DiskMeter {
     /// nothing where its size is known.
     void measure_at_rest(const std::string& id, const base::ShareHolder& user);
     /// Succeeds if this user may have more files: what is charged is within the user's share, or, where
-    /// nothing is left, within the floor or less than a quarter of what another user holds. Errors:
-    /// user_share.
+    /// nothing is left, within the floor or less than a quarter of what another user holds. It always does
+    /// without an owner, and where a user may have all. Errors: user_share.
     base::Result<void> room_for(const base::ShareHolder& user);
     /// The workspace is gone: its last size no longer counts.
     void forget(const std::string& id) {

@@ -56,8 +56,7 @@ class Workspaces final : public sandbox::DiskGuard {
                               std::function<void(base::Result<void>)> done) override;
     base::Result<void> room_for(const base::ShareHolder& user) const override;
     base::Result<void> room_to_write(const base::ShareHolder& user) const override {
-        // A workspace without an owner is a user of its own: it is held to its limit, and to nobody's share.
-        return user.is_user() ? meter_.room_for(user) : base::Result<void>();
+        return meter_.room_for(user);
     }
     void set_user(const std::string& sandbox_id, const base::ShareHolder& user) override {
         meter_.set_user(sandbox_id, user);

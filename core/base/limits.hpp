@@ -73,9 +73,10 @@ inline constexpr std::size_t k_list_page_bytes = 128 * 1024;
 inline constexpr std::size_t k_list_item_bytes = 1024;
 // A page also ends after a look at so many items that its filter leaves out.
 inline constexpr std::size_t k_list_scan_items = 2000;
-// Lists of a user that wait for their turn, and loads and counts, each part of another request.
+// Lists of a user that wait for their turn, and loads and counts, each part of another request: after a start
+// all browsers of a site with one key come back at once.
 inline constexpr std::size_t k_waiting_lists_of_user = 64;
-inline constexpr std::size_t k_waiting_loads_of_user = 1024;
+inline constexpr std::size_t k_waiting_loads_of_user = k_max_connections;
 // Loads go before lists, but a list that waits goes after so many.
 inline constexpr std::size_t k_loads_before_list = 8;
 inline constexpr std::size_t k_max_metadata_bytes = 16 * 1024;

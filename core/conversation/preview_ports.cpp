@@ -115,9 +115,14 @@ void PreviewPorts::on_up(const sandbox::Record& sandbox) {
         return;
     }
     stop_lingering(row->number);
-    if (open(row->number, sandbox.id))
+    open_or_retry(*row);
+}
+
+void PreviewPorts::open_or_retry(const PreviewNumber& row) {
+    closed_for_others_.erase(row.sandbox_id);
+    if (open(row.number, row.sandbox_id))
         return;
-    refused_[sandbox.id] = clock_.steady_now() + base::k_preview_number_patience;
+    refused_[row.sandbox_id] = clock_.steady_now() + base::k_preview_number_patience;
     arm_retry();
 }
 
@@ -164,6 +169,7 @@ void PreviewPorts::replace(const std::string& sandbox_id) {
 
 void PreviewPorts::on_down(const std::string& sandbox_id) {
     refused_.erase(sandbox_id);
+    closed_for_others_.erase(sandbox_id);
     const PreviewNumber* const row = numbers_.find(sandbox_id);
     const auto door = row == nullptr ? open_.end() : open_.find(row->number);
     if (door == open_.end() || door->second.until)
@@ -180,6 +186,7 @@ void PreviewPorts::linger(std::uint16_t number, base::SteadyTime until) {
 
 void PreviewPorts::on_removed(const std::string& sandbox_id) {
     refused_.erase(sandbox_id);
+    closed_for_others_.erase(sandbox_id);
     owned_.erase(sandbox_id);
     const auto old = numbers_.take_back(sandbox_id);
     if (!old)
@@ -188,6 +195,7 @@ void PreviewPorts::on_removed(const std::string& sandbox_id) {
     // The store knows nothing of one whose sandbox it never had.
     if (unstored_.erase(old->number) == 0)
         journal_.add(PutPreviewNumber{*old});
+    reopen();
 }
 
 /// Returns true if the number can be shown, although perhaps nobody listens on it for want of room.
@@ -201,6 +209,9 @@ bool PreviewPorts::open(std::uint16_t number, const std::string& sandbox_id) {
         const auto spare = spare_door(holder);
         if (!spare)
             return true;
+        const PreviewNumber* const row = numbers_.at(*spare);
+        if (row != nullptr && !open_.at(*spare).until)
+            closed_for_others_.insert(row->sandbox_id);
         close(*spare);
     }
     const PreviewDoors::Opening opened = listens_->open(number);
@@ -271,6 +282,17 @@ void PreviewPorts::close_lingering() {
     const base::SteadyTime now = clock_.steady_now();
     while (!lingering_.empty() && lingering_.begin()->first <= now)
         close(lingering_.begin()->second);
+    reopen();
+}
+
+/// Listens again for sandboxes whose ports were closed for those of others, while there is room.
+void PreviewPorts::reopen() {
+    while (listens_ != nullptr && !closed_for_others_.empty() && open_.size() < settings_.max_doors) {
+        const std::string id = *closed_for_others_.begin();
+        closed_for_others_.erase(id);
+        if (const PreviewNumber* const row = numbers_.find(id))
+            open_or_retry(*row);
+    }
 }
 
 std::string PreviewPorts::url(const std::string& sandbox_id) const {

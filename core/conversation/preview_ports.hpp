@@ -102,6 +102,8 @@ class PreviewPorts {
 
     bool open(std::uint16_t number, const std::string& sandbox_id);
     std::optional<std::uint16_t> spare_door(const std::string& holder) const;
+    void reopen();
+    void open_or_retry(const PreviewNumber& row);
     void close(std::uint16_t number);
     void linger(std::uint16_t number, base::SteadyTime until);
     void stop_lingering(std::uint16_t number);
@@ -124,6 +126,7 @@ class PreviewPorts {
     std::map<std::string, Owned> owned_;   // by sandbox
     std::vector<RestingPreview> resting_;  // until enable()
     std::set<std::uint16_t> unstored_;
+    std::set<std::string> closed_for_others_;  // living sandboxes
     std::map<std::uint16_t, Door> open_;
     std::map<std::string, std::size_t> doors_of_;                     // by holder; none is zero
     std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // the open ones that will close

@@ -38,7 +38,7 @@ void UserErasure::remove_starting() {
 void UserErasure::look_for_conversations() {
     things_.list(conversations_, [self = shared_from_this()](base::Result<Page<View>> page) {
         if (!page)
-            return self->reply_(page.error());
+            return self->on_unread(page.error(), &UserErasure::look_for_conversations);
         self->conversations_.cursor = page->next;
         std::vector<Thing> found;
         for (const View& view : page->items) {
@@ -55,7 +55,7 @@ void UserErasure::look_for_conversations() {
 void UserErasure::look_for_sandboxes() {
     things_.list_sandboxes(sandboxes_, [self = shared_from_this()](base::Result<Page<SandboxView>> page) {
         if (!page)
-            return self->reply_(page.error());
+            return self->on_unread(page.error(), &UserErasure::look_for_sandboxes);
         self->sandboxes_.cursor = page->next;
         std::vector<Thing> found;
         for (const SandboxView& view : page->items) {
@@ -87,6 +87,15 @@ void UserErasure::remove_all(const std::vector<Thing>& things, std::size_t& remo
                 self->go_on(then);
         });
     }
+}
+
+void UserErasure::on_unread(const base::Error& error, void (UserErasure::*step)()) {
+    if (error.code() != base::Errc::too_many_requests)
+        return reply_(error);
+    context_.timers.arm(std::chrono::seconds(1), [self = shared_from_this(), step] {
+        if (*self->alive_ != nullptr)
+            ((*self).*step)();
+    });
 }
 
 void UserErasure::note(const base::Error& error) {

@@ -52,6 +52,8 @@ class UserErasure : public std::enable_shared_from_this<UserErasure> {
     void remove_all(const std::vector<Thing>& things, std::size_t& removed, const Remove& remove,
                     void (UserErasure::*then)());
     void remove_rest();
+    /// Tries `step` again if the lists of that user, who may ask for many, have no room for this one.
+    void on_unread(const base::Error& error, void (UserErasure::*step)());
     void note(const base::Error& error);
 
     UserThings things_;

@@ -108,6 +108,7 @@ Result<void> PreviewWaker::remember(const std::string& sandbox_id, const base::S
 }
 
 Result<void> PreviewWaker::count(const std::string& sandbox_id, const base::ShareHolder& owner) {
+    waking_.at(sandbox_id).has_owner = true;
     // A refusal begins the pause, too: it costs a load.
     if (auto remembered = remember(sandbox_id, owner); !remembered)
         return remembered;
@@ -165,6 +166,9 @@ void PreviewWaker::end(const std::string& sandbox_id, const Result<void>& result
     // Sandboxes that cannot be woken must not use up the wakes of a minute.
     if (result.has_error())
         counted_.erase({ended.mapped().begun, sandbox_id});
+    // A load that failed costs as much again.
+    if (result.has_error() && !ended.mapped().has_owner)
+        static_cast<void>(remember(sandbox_id, base::ShareHolder::strangers()));
     for (const auto& waiter : ended.mapped().waiters) {
         timers_.cancel(waiter->timer);
         if (const Reply reply = std::exchange(waiter->reply, nullptr))

@@ -59,6 +59,7 @@ class PreviewWaker {
     struct Waking {
         base::SteadyTime begun;
         std::vector<std::shared_ptr<Waiter>> waiters;
+        bool has_owner = false;  // the owner is known
     };
 
     struct Counted {

@@ -267,6 +267,10 @@ void FakeStore::find_created(const std::string& create_key,
 
 void FakeStore::list(const conversation::ListRange& range,
                      conversation::ReadDone<conversation::ConversationList> done) {
+    if (lists_without_room > 0) {
+        --lists_without_room;
+        return done(base::Error(base::Errc::too_many_requests, "", std::chrono::seconds(1)));
+    }
     const bool is_newest_first = range.order == conversation::ListOrder::newest_first;
     std::vector<const conversation::Record*> rows;
     for (const auto& [key, record] : conversations) {

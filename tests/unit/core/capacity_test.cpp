@@ -183,6 +183,15 @@ TEST_CASE(
     CHECK(house.sandboxes->memory().held_by(base::ShareHolder::user("bob")) == 4096 + 1020);
 }
 
+TEST_CASE("capacity: the first sandbox of a user may have any memory limit that there is room for") {
+    sandbox::ManagerSettings settings;
+    settings.max_memory_mb = 8192;
+    House house(settings);
+    CHECK(create_for(house, "ann", 6144).has_value());
+    CHECK(create_for(house, "ann", 64).error().code() == base::Errc::user_share);
+    CHECK(create_for(house, "bob", 2048).has_value());
+}
+
 TEST_CASE("capacity: a start that finds no place ends an idle sandbox of the user who holds most places") {
     House house({12});
     const auto oldest = create_for(house, "bob")->record.id;

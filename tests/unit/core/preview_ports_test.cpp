@@ -400,6 +400,11 @@ TEST_CASE("Where no more ports can be listened on, the user with most gives way,
     CHECK_FALSE(is_open(last));
     CHECK(is_open(first));
     CHECK(is_open("b1"));
+    // The one that was closed for another is listened on again once there is room.
+    const std::string closed = first == "a2" ? "a1" : last == "a2" ? "a3" : "a2";
+    CHECK_FALSE(is_open(closed));
+    ports.on_removed("c1");
+    CHECK(is_open(closed));
     ports.disable();
 }
 

@@ -118,6 +118,16 @@ TEST_CASE("An erasure waits for a store that refuses for a while") {
     CHECK(house.world.store.conversations.empty());
 }
 
+TEST_CASE("An erasure waits while lists of that user leave it no room") {
+    House house(roomy());
+    create(house, "eve");
+    house.world.store.lists_without_room = 3;
+    const auto erased = erase(house, "eve");
+    REQUIRE(erased);
+    CHECK(erased->conversations == 1);
+    CHECK(house.world.store.lists_without_room == 0);
+}
+
 TEST_CASE("What starts, and what somebody else deletes, is gone as well when an erasure answers") {
     House house(roomy());
     const std::string deleted = create(house, "eve");

@@ -18,12 +18,13 @@ constexpr std::uint64_t k_mb = 1024UL * 1024;
 
 /// A disk of 1000 MB, 50 of them its reserve.
 struct House {
-    base::Budgets budgets{50, {.files = 1000 * k_mb}};
+    base::Budgets budgets;
     test::MeteredDisk disk;
     const base::ShareHolder ann = base::ShareHolder::user("ann");
     const base::ShareHolder bob = base::ShareHolder::user("bob");
 
-    explicit House(bool is_counted = true) : disk({}, is_counted ? &budgets.files : nullptr) {
+    explicit House(bool is_counted = true, unsigned user_percent = 50)
+        : budgets(user_percent, {.files = 1000 * k_mb}), disk({}, is_counted ? &budgets.files : nullptr) {
         disk.total = 1000 * k_mb;
     }
     /// A workspace that is found with so much in it.
@@ -72,6 +73,19 @@ TEST_CASE("files budget: a user beyond the share of what is free is refused, oth
     house.disk.writers["v"].bytes = 0;
     house.disk.run(1s);
     CHECK(house.disk.meter.room_for(house.ann).has_value());
+}
+
+TEST_CASE(
+    "files budget: nobody's share is that of a workspace without an owner, or of a user who may have all") {
+    House house;
+    const auto large = base::ShareHolder::thing("w");
+    house.watch("w", 600, large);
+    CHECK(house.budgets.files.room(large) == 0);
+    CHECK(house.disk.meter.room_for(large).has_value());
+    House all(true, 100);
+    all.watch("w", 960, all.ann);
+    CHECK(all.disk.meter.is_short());
+    CHECK(all.disk.meter.room_for(all.ann).has_value());
 }
 
 TEST_CASE("files budget: what an earlier run left is measured at rest, once") {

@@ -21,6 +21,8 @@ struct Bench {
         : waker(clock, timers, {in_a_minute},
                 [this](const std::string& id, const http::PreviewWaker::May& may,
                        http::PreviewWaker::Reply reply) {
+                    if (!can_load)
+                        return reply(base::Error(Errc::storage_failed));
                     const auto end = id.find('/');
                     const auto allowed =
                         may(end == std::string::npos ? base::ShareHolder::thing(id)
@@ -54,6 +56,7 @@ struct Bench {
 
     FakeClock clock;
     FakeTimers timers{clock};
+    bool can_load = true;
     std::vector<std::string> asked;
     std::vector<http::PreviewWaker::Reply> replies;
     http::PreviewWaker waker;
@@ -119,6 +122,10 @@ TEST_CASE("preview waker: a conversation is woken once in ten seconds, whatever 
     bench.wake("b");
     bench.replies.back()(base::Error(Errc::capacity));
     CHECK(bench.refused("b") == Errc::paused);
+    bench.can_load = false;
+    CHECK((*bench.wake("c"))->error().code() == Errc::storage_failed);
+    bench.can_load = true;
+    CHECK(bench.refused("c") == Errc::paused);
     bench.advance(1s);
     bench.wake("a");
     CHECK(bench.asked == std::vector<std::string>{"a", "b", "a"});
