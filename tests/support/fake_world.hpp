@@ -113,7 +113,7 @@ class FakeStore final : public conversation::Store {
     std::function<bool()> read_fails = [] { return false; };  // of a log
     std::function<bool()> load_fails = [] { return false; };  // of a conversation
     std::function<bool()> purge_fails = [] { return false; };
-    int lists_without_room = 0;  // so many of the next ones are refused
+    int lists_without_room = 0;      // so many of the next ones are refused
     std::vector<std::size_t> reads;  // of logs: how many events each found
     bool is_fenced = false;
     /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
