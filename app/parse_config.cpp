@@ -177,10 +177,12 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_DISK_PERIOD")
         ->check(CLI::Range(1, 86'400))
         ->capture_default_str();
-    cli.add_option("--disk-reserve", config.disk_reserve_percent,
-                   "Percent of the disk kept free: below it the sandbox that grows fastest, or holds most in "
-                   "deleted files, of the user whose sandboxes do so most, is stopped, and creates, and "
-                   "messages of those whose logs are largest, are answered 503; 0: none")
+    cli.add_option(
+           "--disk-reserve", config.disk_reserve_percent,
+           "Percent of the disk kept free: below it the sandbox that grows fastest, or holds most in "
+           "deleted files, of the user whose sandboxes do so most, is stopped, and creates are refused, "
+           "those of users with most files first, as are messages of those whose logs are largest; 0: "
+           "none")
         ->envname("ATOLL_DISK_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();
