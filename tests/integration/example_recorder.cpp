@@ -131,6 +131,9 @@ OrderedJson MadeValues::of_member(const std::string& name, const OrderedJson& va
         return 0;
     if (name == "total" && object.value("unit", "") == "sandboxes")
         return 200;
+    // As the disk of this machine has it.
+    if (object.value("name", "") == "files" && (name == "total" || name == "floor"))
+        return name == "total" ? 64UL << 30U : 1UL << 30U;
     if (is_pressure(name, value))
         return OrderedJson{{"someUs", 8179}, {"fullUs", 8058}};
     const auto made = made_members().find(name);
