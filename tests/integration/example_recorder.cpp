@@ -131,7 +131,7 @@ OrderedJson MadeValues::of_member(const std::string& name, const OrderedJson& va
         return 0;
     if (name == "total" && object.value("unit", "") == "sandboxes")
         return 200;
-    // As the disk of this machine has it.
+    // The disk of this machine decides these.
     if (object.value("name", "") == "files" && (name == "total" || name == "floor"))
         return name == "total" ? 64UL << 30U : 1UL << 30U;
     if (is_pressure(name, value))
