@@ -50,9 +50,12 @@ base::Result<std::optional<isolation::SubordinateIds>> read_ids(const fs::path& 
 
 base::Result<void> write_ids(const fs::path& data_dir, const isolation::SubordinateIds& ids) {
     std::error_code error;
-    // As DataDir::open() makes it, which finds the folder there now.
+    // The folder gets mode 0700 here, because DataDir::open() sets it only for a folder that it makes.
     if (fs::create_directories(data_dir, error))
         fs::permissions(data_dir, fs::perms::owner_all, error);
+    if (error)
+        return base::Error(base::Errc::storage_failed,
+                           "cannot make " + data_dir.string() + ": " + error.message());
     const fs::path fresh = data_dir / (std::string(k_ids_file) + ".new");
     std::ofstream file(fresh);
     file << ids.first_uid << ' ' << ids.first_gid << ' ' << ids.count << '\n' << std::flush;

@@ -5,7 +5,7 @@ import { keepStylesStrict } from './strict_styles.mjs';
 import { h } from './dom.mjs';
 
 const SCROLLBACK = 5000; // lines
-// What the output of programs must not reach: the page's title, its clipboard, links that a click opens.
+// OSC sequences that are refused: they set the title and icon name (0 to 2) or the clipboard (52), or make links (8).
 const REFUSED_OSC = [0, 1, 2, 8, 52];
 const timers = { set: (act, ms) => setTimeout(act, ms), clear: (handle) => clearTimeout(handle) };
 
@@ -41,7 +41,10 @@ export class TerminalPanel {
         on(matchMedia('(prefers-color-scheme: dark)'), 'change', () => {
             if (this.#screen !== null) this.#screen.options.theme = themeOf(document.documentElement);
         });
+        const resizes = new ResizeObserver(() => this.#fit());
+        resizes.observe(at.terminalScreen);
         signal.addEventListener('abort', () => {
+            resizes.disconnect();
             this.#stream?.stop();
             this.#screen?.dispose();
             at.terminalScreen.replaceChildren();
@@ -116,9 +119,6 @@ export class TerminalPanel {
         screen.onData((text) => this.#stream?.send(encoder.encode(text)));
         screen.onBinary((text) => this.#stream?.send(Uint8Array.from(text, (one) => one.charCodeAt(0))));
         screen.onResize(({ cols, rows }) => this.#stream?.resize(cols, rows));
-        const resizes = new ResizeObserver(() => this.#fit());
-        resizes.observe(box);
-        this.#signal.addEventListener('abort', () => resizes.disconnect());
         this.#fit();
     }
 
@@ -171,7 +171,7 @@ export class TerminalPanel {
         this.#at.terminalEnd.disabled = this.#isBusy || this.#processId === null;
     }
 
-    // As many characters as fit: the screen tells how large one is.
+    // Gives the screen as many columns and rows as fit. The size of a character is measured.
     #fit() {
         const box = this.#at.terminalScreen;
         const shown = box.querySelector('.xterm-screen');

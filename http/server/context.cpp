@@ -51,7 +51,7 @@ MediaType preferred_media(std::string_view accept) noexcept {
         auto range = take_element(accept, ',');
         const auto type = take_element(range, ';');
         if (iequals(type, "text/event-stream"))
-            stream = weight_of(range);
+            stream = std::max(stream, weight_of(range));
         else if (iequals(type, "application/json"))
             json = std::max(json, weight_of(range));
     }

@@ -143,6 +143,9 @@ TEST_CASE("an event stream is sent only to those who name it") {
     CHECK(preferred_media("application/json, text/event-stream;q=0.5") == MediaType::json);
     CHECK(preferred_media("application/json;q=0.4, text/event-stream;q=0.5") == MediaType::event_stream);
     CHECK(preferred_media("text/event-stream;q=0") == MediaType::json);
+    // The largest weight of a type that is named twice counts.
+    CHECK(preferred_media("text/event-stream, application/json;q=0.5, text/event-stream;q=0.1") ==
+          MediaType::event_stream);
     CHECK(preferred_media("text/html,application/xhtml+xml,*/*;q=0.8") == MediaType::json);
 }
 
