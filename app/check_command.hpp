@@ -12,8 +12,8 @@ namespace atl::app {
 /// of certificates of upstreams, of the place of --egress-log, of paths that are hidden or shown.
 base::Result<void> check_start(const Config& config);
 
-/// One line that says that it is good. Errors: those of check_start(), of the certificate and of
-/// ATOLL_API_KEY. Not of the host: whether an address is free, what the kernel offers.
+/// A line that says that the configuration is good; warnings are in `note`. Errors: those of check_start(),
+/// of the certificate and of ATOLL_API_KEY. Not checked: if an address is free, what the kernel offers.
 base::Result<CommandOutput> check_configuration(const Config& config);
 
 }  // namespace atl::app

@@ -83,7 +83,7 @@ Result<std::string> identity_of(const std::filesystem::path& folder) {
     const std::string its_place = end == std::string::npos ? "" : kept->substr(end + 1);
     if (its_place == place)
         return id;
-    // One of before has no place yet.
+    // The file of an older server holds no place (device and inode) yet: the id stays.
     const std::string& now = its_place.empty() ? id : fresh;
     if (auto written = put_small(file, now + "\n" + place + "\n"); !written)
         return written.error();

@@ -11,7 +11,7 @@
 
 namespace atl::app {
 
-/// What sandboxes see of the host. Errors: host_unsupported, invalid_field (a path that is hidden or shown).
+/// The host's paths that sandboxes see. Errors: host_unsupported, invalid_field (a path to hide or to show).
 base::Result<isolation::HostLayout> layout_of_host(const Config& config);
 
 /// Looks at the host's file system, writes the sandboxes' /etc below the data directory, finds bwrap.

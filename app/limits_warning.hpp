@@ -8,8 +8,8 @@
 
 namespace atl::app {
 
-/// What is not limited, why, and the cure, with limits_fix() at its end and no line end; empty if both are
-/// limited. `gaps` as of host_gaps().
+/// A warning: the limits that are missing, why, and the cure, with limits_fix() at its end and no line end;
+/// empty if memory and processor time are both limited. `gaps` are those of host_gaps().
 std::string limits_warning(const Gaps& gaps, Starter starter);
 
 }  // namespace atl::app

@@ -10,7 +10,7 @@ namespace {
 constexpr int k_large_block_bytes = 128 * 1024;
 // Kept at the end of the heap for the next allocations.
 constexpr int k_spare_bytes = 1024 * 1024;
-// Of one processor: a server with open but silent streams uses less.
+// A percentage of one processor. A server with open but silent streams uses less.
 constexpr int k_idle_percent = 5;
 
 }  // namespace

@@ -53,8 +53,8 @@ Result<Orphan> find(const Orphans& orphans, const std::string& name) {
     return found.front();
 }
 
-/// Whether a sandbox may have this workspace: with a uid of its own from a server that is root, else with the
-/// server's. The next start takes the uid from the owner.
+/// Errors: invalid_field if no sandbox may have this workspace. A server that is root gives each sandbox a
+/// uid of its own, any other server gives its own uid. The next start takes the uid from the owner.
 Result<void> check_owner(const Orphan& orphan) {
     if (orphan.owner_uid >= base::k_first_host_uid || ::geteuid() != 0)
         return {};

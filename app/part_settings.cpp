@@ -120,7 +120,7 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
     settings.max_memory_mb = config.max_memory_mb;
     settings.user_share_percent = config.user_share_percent;
     settings.memory_reserve = config.memory_reserve_percent / 100.0;
-    // As requests of the server's own keys get them: sandboxes of the pool are compared with these.
+    // Requests with the server's own keys get the same limits: sandboxes of the pool are compared with these.
     auto ceilings = config.ceilings;
     if (config.max_memory_mb > 0 && config.max_memory_mb < ceilings.memory_mb.value_or(UINT32_MAX))
         ceilings.memory_mb = static_cast<std::uint32_t>(config.max_memory_mb);

@@ -45,7 +45,7 @@ base::BudgetTotals budget_totals(const Config& config, const std::filesystem::pa
 /// How much is free of the reserve, which is this share of the disk; 1 and above: all of it, 0: what the cut
 /// of a log needs, or less.
 double reserve_left(const std::optional<fs_guard::FreeSpace>& space, double reserve);
-/// What the configuration alone tells of the system.
+/// The members of SystemInfo that the configuration alone determines.
 http::SystemInfo system_info(const Config& config);
 /// Where the engines of code mode are; absolute, and perhaps missing.
 execution::EngineFolders engine_folders(const Config& config);
@@ -59,8 +59,8 @@ std::string why_no_executions(const Config& config);
 /// Engines::read().
 base::Result<execution::Engines> read_engines(const Config& config);
 execution::ExecutionSettings execution_settings(const Config& config);
-/// What a browser may keep of a preview at an address of --listen, if one is a port that previews have
-/// without a domain; else empty.
+/// A warning if an address of --listen has a port of the previews without a domain: a service worker that a
+/// preview left in the browser reads what the console there is given. Else empty.
 std::string listen_warning(const Config& config);
 /// The addresses of previews, as sources of a Content-Security-Policy.
 std::string preview_frames(const Config& config);

@@ -23,7 +23,7 @@ std::string percent_encoded(const std::string& text) {
     return out;
 }
 
-/// As a word of a shell's command line; quoted only where it holds more than such a word may.
+/// `text` as a word of a shell's command line, in quotes only if it needs them.
 std::string shell_word(const std::string& text) {
     static constexpr std::string_view k_plain = "/._-+,:@%=";
     const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {

@@ -24,7 +24,7 @@ std::vector<std::string> values_of(const CLI::Option& option, const std::string&
     return values;
 }
 
-/// What is wrong, without the flag's name before it.
+/// The text of `error` without the name of the flag before it.
 std::string complaint(const CLI::Option& option, std::string_view error) {
     const std::string name = option.get_name() + ": ";
     return std::string(error.starts_with(name) ? error.substr(name.size()) : error);

@@ -90,7 +90,7 @@ void CallStream::on_deadline() {
 }
 
 std::size_t CallStream::write(std::string_view bytes) {
-    // What goes on is decided by the reply.
+    // These bytes are dropped: the reply of the guest decides how the call goes on.
     if (input_ == Input::ended || !is_open())
         return bytes.size();
     if (input_ == Input::unasked)
@@ -128,7 +128,7 @@ Stream::Taken CallStream::on_bytes(Stream& stream, std::string_view bytes) {
     if (replied_)
         return read_frames(stream, bytes);
     const Stream::Taken lines = read_lines(stream, bytes);
-    // What is usual has come as a whole. This may be gone.
+    // A usual answer comes as a whole, so its frames are read at once. This object may be gone.
     if (!stream.has_reader() || !replied_ || lines.bytes == bytes.size() || pace() != Stream::Pace::full)
         return lines;
     Stream::Taken frames = read_frames(stream, bytes.substr(lines.bytes));

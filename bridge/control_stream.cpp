@@ -75,7 +75,7 @@ void ControlStream::on_line(std::string_view line) {
         }
     }
     std::optional<std::string> detail = parse_agent_exit_line(line);
-    // One for each start, and the last one may still have to be told.
+    // Each start has at most one exit, so none is expected while an earlier one is still to be passed on.
     const bool expected = agent_ != Agent::none && !early_exit_ && exit_timer_ == 0;
     if (!detail || !expected)
         return break_off();

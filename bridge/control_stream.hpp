@@ -42,7 +42,7 @@ class ControlStream final : private LineReader {
     void end_agent_start(const base::Result<void>& result);
 
   private:
-    /// As far as the host knows; `unknown` after a start without an answer.
+    /// The state of the agent as far as the host knows; `unknown` after a start without an answer.
     enum class Agent : std::uint8_t { none, starting, running, unknown };
 
     void on_line(std::string_view line) override;

@@ -7,7 +7,7 @@
 namespace atl::bridge {
 namespace {
 
-/// What would have been allowed.
+/// The sentence about what would have been allowed: the form of `data`, or the names of events.
 std::string allowed(const ScannedEvent& event) {
     if (!event.wanted_data.empty())
         return "its `data` is " + std::string(event.wanted_data);

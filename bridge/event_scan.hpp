@@ -1,5 +1,5 @@
-// What an agent's line must be, for the host, which lets events through by it, and for the guest, which must
-// see the same end of a turn. Header only: the guest is a program of its own. Pure; allocates for escapes and
+// The form that a line of an agent must have. The host lets events through by it, and the guest must see the
+// same end of a turn. Header only: the guest is a program of its own. Pure; allocates for escapes and
 // refusals only.
 #pragma once
 

@@ -56,7 +56,7 @@ inline constexpr std::array<EventShape, 11> k_event_shapes = {{
     {"plan", "{entries: array}", {{{"entries", k_array, "an array"}}}},
 }};
 
-/// What the members of one `data` are, seen before or after the name of its event.
+/// The kinds of the members of one `data`, which may be seen before or after the name of its event.
 class SeenMembers {
   public:
     void see(std::string_view name, JsonKind kind, std::string_view text) {

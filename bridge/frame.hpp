@@ -91,7 +91,7 @@ inline std::string encode_dropped(std::uint64_t bytes) {
     return out;
 }
 
-/// What the decoder found.
+/// A frame that the decoder found, or a piece of one.
 struct Frame {
     FrameType type = FrameType::input;
     std::string_view bytes;    // of data: a piece, empty only where the host sent nothing

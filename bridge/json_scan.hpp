@@ -1,4 +1,4 @@
-// One pass over the text of a JSON object that hands out its top-level members without building a document:
+// A pass over the text of a JSON object that hands out its top-level members without building a document:
 // strings decoded, objects and arrays as the untouched span of text they came in. nlohmann_json's SAX parser
 // does the work and checks syntax, UTF-8 and number range (1e400 is refused: no JSON library could keep it).
 // Nothing recurses and nothing is stored, so depth costs at most one bit a level until it is refused.
@@ -13,7 +13,7 @@
 
 namespace atl::bridge {
 
-/// What a value is. Bits, so that a rule can allow several.
+/// The kind of a value, as a bit, so that a rule can allow several.
 enum JsonKind : std::uint8_t {
     k_string = 1,
     k_bool = 2,
@@ -24,8 +24,8 @@ enum JsonKind : std::uint8_t {
     k_array = 64,
 };
 
-/// What scan_object() calls; each handler returns false to stop the scan early. Derive and hide what you
-/// need.
+/// The handlers that scan_object() calls; each returns false to stop the scan early. Derive and hide those
+/// that you need.
 struct ObjectVisitor {
     bool on_string(const std::string& /*key*/, std::string& /*value: may be moved from*/) { return true; }
     bool on_bool(const std::string& /*key*/, bool /*value*/) { return true; }
@@ -38,7 +38,7 @@ struct ObjectVisitor {
     bool on_other(const std::string& /*key: of another number or null*/, std::string_view /*text*/) {
         return true;
     }
-    /// Whether on_inner() is to be called for the members of this object.
+    /// True if on_inner() is to be called for the members of this object.
     bool enters(const std::string& /*key*/) { return false; }
     /// A member of such an object; `text` of a string only, else empty.
     bool on_inner(const std::string& /*name*/, JsonKind /*kind*/, std::string_view /*text*/) { return true; }

@@ -1,5 +1,5 @@
-// What is asked of a guest about processes that outlive a connection: a command each, one reply, within a
-// deadline; before the reply of a list a line for each process.
+// The questions to a guest about processes that outlive a connection. Each is a command with one reply,
+// within a deadline; before the reply of a list comes a line for each process.
 #pragma once
 
 #include <string>

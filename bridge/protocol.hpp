@@ -1,5 +1,5 @@
 // The guest protocol: the words and bounds that host and guest must agree on, and the encoders of both.
-// One Unix stream connection an operation; its first line is a JSON object with `cmd`. After `start` the
+// Each operation has a Unix stream connection; its first line is a JSON object with `cmd`. After `start` the
 // connection stays open as the control stream of the generation, which tells each end of an agent and, if
 // asked to, the ports that are listened on; after `query` come event lines until `done`; every other command
 // gets one JSON reply, before which `processes` has a line each, and behind which `exec` and `attach` go on
@@ -56,7 +56,7 @@ inline constexpr std::string_view no_process = "no_process";    // the limit of 
 inline constexpr std::string_view no_listener = "no_listener";  // dial: the port does not answer
 inline constexpr std::string_view unknown = "unknown";          // there is none of that id
 inline constexpr std::string_view ended = "ended";              // the process has ended
-// Of files and tools: the words of base::Errc.
+// The codes of files and tools are words of base::Errc.
 inline constexpr std::string_view file_not_found = "file_not_found";
 inline constexpr std::string_view already_exists = "already_exists";
 inline constexpr std::string_view is_directory = "is_directory";
@@ -113,7 +113,7 @@ inline std::string encode_permission(std::string_view turn, std::string_view id,
     return line;
 }
 
-/// Whether the guest ends what earlier turns left running before the turn begins.
+/// Says if the guest ends what earlier turns left running before the turn begins.
 enum class LeftoverRule : std::uint8_t { keep, end };
 /// The end of a query that asks for it. The agent gets the query without this member.
 inline constexpr std::string_view k_end_leftovers = ",\"endLeftovers\":true}";

@@ -14,7 +14,7 @@ namespace {
 
 /// Replies are flat; room for what later commands nest.
 constexpr std::size_t k_max_reply_depth = 8;
-/// Of a reason in the guest's or the agent's words.
+/// A reason in the guest's or the agent's words is cut to so many bytes.
 constexpr std::size_t k_max_told_bytes = 200;
 
 struct ReplyVisitor : ObjectVisitor {

@@ -1,4 +1,4 @@
-// What the guest says to the host apart from events: replies, and what it reports on the control stream.
+// The lines of the guest to the host apart from events: replies, and reports on the control stream.
 // Pure; no I/O.
 #pragma once
 
@@ -27,7 +27,7 @@ struct ReplyLine {
 /// one; nothing for anything else.
 std::optional<ReplyLine> parse_reply_line(std::string_view line);
 
-/// What the `code` of a refused operation means: bridge_failed where it is no word of bridge::refusal.
+/// The error for the `code` of a refused operation: bridge_failed where it is no word of bridge::refusal.
 base::Errc errc_of(std::string_view code);
 
 /// The `detail`, as ReplyLine::error, of {"ev":"agent_exit","detail":"…"}; nothing for anything else.

@@ -41,8 +41,7 @@ bool Stream::begin(std::string& command, Reader& reader) {
     if (closed_)
         return false;
     const int fd = socket_.native_handle();
-    // What came, or an end that came, since the loop last looked: then the next command is not for this
-    // stream.
+    // If bytes or an end came since the loop last looked, the next command is not for this stream.
     char byte = 0;
     const bool silent = ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
     const ssize_t size =
@@ -153,7 +152,7 @@ void Stream::close_write() {
         written();
 }
 
-/// What the kernel took; all of it if the guest takes no more.
+/// Returns how many bytes the kernel took; all of them if the guest takes no more.
 std::size_t Stream::send_some(std::string_view head, std::string_view bytes) {
     iovec parts[] = {{const_cast<char*>(head.data()), head.size()},
                      {const_cast<char*>(bytes.data()), bytes.size()}};
@@ -260,7 +259,7 @@ std::size_t Stream::show(std::string_view bytes) {
     return taken.bytes;
 }
 
-/// What comes after a handler: what it left over, a rest for the sake of the pace, or the next read.
+/// Goes on after a handler: with what it left over, after a pause for the sake of the pace, or with a read.
 void Stream::go_on() {
     if (reader_ == nullptr)
         return keep_for_next();
@@ -300,7 +299,7 @@ void Stream::resume() {
     boost::asio::post(context_->executor, [self = shared_from_this()] { self->work_off(); });
 }
 
-/// What is here already.
+/// Shows the reader what is here already.
 void Stream::work_off() {
     if (reader_ == nullptr || rests())
         return;

@@ -1,4 +1,4 @@
-// One connection to a guest as a byte stream: connects, writes from a queue, and shows what arrives to its
+// A connection to a guest as a byte stream: connects, writes from a queue, and shows what arrives to its
 // reader. Nothing it receives is trusted: no length, no rate, no descriptor (recv(2) without control data
 // drops those). A handler reads at most base::k_bridge_read_bytes, shows them once, then yields.
 // An idle stream owns no buffer: all streams of a server read into one.
@@ -22,7 +22,7 @@
 
 namespace atl::bridge {
 
-/// What all streams of a server share. `timers` must outlive every stream.
+/// The objects that all streams of a server share. `timers` must outlive every stream.
 struct StreamContext {
     StreamContext(base::Executor in_executor, base::Timers& in_timers)
         : executor(in_executor), timers(in_timers) {}
@@ -46,7 +46,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     /// After the guest's last byte: whether the stream stays open for writing.
     enum class AtEof : std::uint8_t { end, keep_writing };
 
-    /// What a reader made of the bytes that it was shown.
+    /// The answer of a reader to the bytes that it was shown.
     struct Taken {
         enum class Rest : std::uint8_t { needs_more, go_on };
         std::size_t bytes = 0;          // from the front; the rest is shown again
@@ -63,7 +63,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         virtual Taken on_bytes(Stream& stream, std::string_view bytes) = 0;
         /// The guest sends no more.
         virtual AtEof on_eof() { return AtEof::end; }
-        /// What waited in the write queue has been written.
+        /// All that waited in the write queue has been written.
         virtual void on_writable() {}
         /// Last call. `detail` is a sentence, safe to show.
         virtual void on_end(End end, std::string_view detail) = 0;

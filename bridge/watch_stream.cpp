@@ -14,7 +14,7 @@ using base::Errc;
 using base::Error;
 using sandbox::FileChange;
 
-// Of path text: each byte is an escape of three at the most.
+// A path as text is at most so long: each byte of the path is an escape of three at the most.
 constexpr std::size_t k_max_text_bytes = 3 * base::k_max_path_bytes;
 
 struct LineVisitor : ObjectVisitor {

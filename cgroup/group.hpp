@@ -1,5 +1,5 @@
-// One group: a folder of the same name in each hierarchy that the server uses. Kill, limits, counters, wait
-// until empty, remove.
+// A group: a folder of the same name in each hierarchy that the server uses. Its functions: kill, set limits,
+// read counters, wait until it is empty, remove.
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@ namespace atl::cgroup {
 /// frozen.
 enum class Controller : std::uint8_t { memory, cpu, cpuacct, pids, freezer };
 
-/// As the kernel's files write it.
+/// The name of a controller as the kernel's files write it.
 std::string_view name_of(Controller controller) noexcept;
 
 /// Folders of one hierarchy below which a group may be made, best first.

@@ -36,7 +36,7 @@ base::Result<void> write(int folder, const char* name, const std::string& text) 
                        "writing " + text + " to " + name + ": " + std::strerror(error_number));
 }
 
-/// As write(), but a kernel without the file has nothing to write to.
+/// Does what write() does, but nothing on a kernel without the file.
 base::Result<void> write_if_there(int folder, const char* name, const std::string& text) {
     return exists_at(folder, name) ? write(folder, name, text) : base::Result<void>();
 }

@@ -82,7 +82,7 @@ void MemoryWatch::set_limit(std::uint64_t limit_bytes) {
         watch_mark();
 }
 
-// Of v1. One small file; the rest is looked at only beyond the mark.
+// On v1 this reads one small file; the other files are read only beyond the mark.
 void MemoryWatch::watch_usage() {
     rest(usage_rest_, k_usage_interval, [this] {
         if (mark_rest_ == 0 && number_at(folder_.folder, "memory.usage_in_bytes").value_or(0) >= mark_bytes())
@@ -91,8 +91,8 @@ void MemoryWatch::watch_usage() {
     });
 }
 
-/// Of v2. False if more than that is in use, cached files among it: the write would then wait until the
-/// kernel has taken it back.
+/// Used on v2. False if the group uses the mark or more, cached files included: the write would then wait
+/// until the kernel has reclaimed what is above the mark.
 bool MemoryWatch::set_mark() const {
     const auto used = number_at(folder_.folder, "memory.current");
     if (!used || *used >= mark_bytes())

@@ -1,11 +1,10 @@
 // Tells when the members of a group hold much of their memory limit, and when they wait for memory.
 //
-//   v1  memory.usage_in_bytes, looked at once a second, and the kernel's event of memory.pressure_level,
-//   "medium".
-//       The kernel has an event for the mark, too, but to ask for it waits for a grace period of RCU
-//   v2  memory.high at the mark, which is lifted as soon as it is met, so that nobody is slowed down: its
-//   count in
-//       memory.events tells; from then on a trigger of memory.pressure, which costs the kernel a thread
+// v1: memory.usage_in_bytes, looked at once a second, and the kernel's event of memory.pressure_level,
+// "medium". The kernel has an event for the mark, too, but to ask for it waits for a grace period of RCU.
+//
+// v2: memory.high at the mark, which is lifted as soon as it is met, so that nobody is slowed down: its count
+// in memory.events tells. From then on a trigger of memory.pressure, which costs the kernel a thread.
 //
 // Only memory that cannot be reclaimed at once counts: unused cached files are left out.
 #pragma once

@@ -16,7 +16,7 @@
 
 namespace atl::cgroup {
 
-/// One folder, in one hierarchy.
+/// A folder in one hierarchy, below which groups are made.
 struct Place {
     std::filesystem::path path;
     std::shared_ptr<base::UniqueFd> folder;

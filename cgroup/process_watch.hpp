@@ -25,7 +25,7 @@ class ProcessWatch {
     ProcessWatch(const ProcessWatch&) = delete;
     ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-    /// Whether a process was refused since the start and less than one in base::k_crowded_share is free now.
+    /// True if a process was refused since the start and at most 1/k_crowded_share of the limit is free now.
     bool is_crowded() const;
 
   private:

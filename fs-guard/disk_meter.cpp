@@ -305,7 +305,7 @@ void DiskMeter::take_turn(const base::ShareHolder& user) {
                       [this](const auto& turn) { return turn.second + k_turns_remembered < last_walk_; });
 }
 
-// One walk at a time: two walks of one disk only slow each other down.
+// Only one walk runs at a time: two walks of one disk only slow each other down.
 void DiskMeter::walk_most_urgent() {
     if (walking_)
         return;

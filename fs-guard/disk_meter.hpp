@@ -74,7 +74,7 @@ struct MeterPorts {
     base::Budget* files = nullptr;
 };
 
-/// Whether the kernel refuses writes beyond the limit of a workspace (project_quota.hpp). Then the sandbox is
+/// quota: the kernel refuses writes beyond the limit of a workspace (project_quota.hpp). Then the sandbox is
 /// never ended for its limit: there are only warnings, and, if it grows fastest, it is stopped for the
 /// reserve.
 enum class DiskEnforcer : std::uint8_t { none, quota };
@@ -165,7 +165,7 @@ class DiskMeter {
         const auto found = found_.find(id);
         return found == found_.end() ? std::nullopt : std::optional(found->second);
     }
-    /// As of the last walk, with the deleted files that its processes hold.
+    /// The size that the last walk found, with the deleted files that its processes hold.
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.
     bool is_short();

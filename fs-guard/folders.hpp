@@ -23,7 +23,7 @@ base::Error failed(const std::string& what, int error_number);
 base::Result<base::UniqueFd> open_folder(const std::filesystem::path& path);
 /// A folder that is there and no link; else empty, with errno.
 base::UniqueFd open_existing(int parent, const std::string& name);
-/// Of a folder with a few entries. In no order; none if the folder cannot be read.
+/// The names in a folder with a few entries, in no order; none if the folder cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 /// Calls `visit` with the name of each of `data_dir`'s workspaces, without the entries that a file system
 /// puts into its root, until it returns an error; returns that. `visit` may move the named one away. In no

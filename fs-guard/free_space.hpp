@@ -9,9 +9,9 @@
 
 namespace atl::fs_guard {
 
-/// Of the file system that holds `path` (statvfs(3)); none if it cannot be told. `databases` are the server's
-/// own: those on the same file system count as its own bytes, with their logs. Takes about a microsecond, and
-/// one for each file.
+/// The space of the file system that holds `path` (statvfs(3)); none if it cannot be told. `databases` are
+/// the server's own: those on the same file system count as its own bytes, with their logs. Takes about a
+/// microsecond, and one more for each file.
 std::optional<FreeSpace> free_space(const std::filesystem::path& path,
                                     const std::vector<std::filesystem::path>& databases = {});
 

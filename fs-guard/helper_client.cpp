@@ -21,7 +21,7 @@ namespace {
 
 // A page of a list (k_list_page_bytes and one more item), each byte of it six of JSON at most.
 constexpr std::size_t k_max_answer_bytes = 6 * (base::k_list_page_bytes + 64UL * 1024);
-// What a load tells of the turns of a log is shorter.
+// The answer with the turns of a log that is loaded is shorter.
 static_assert(96 * base::k_turns_told_apart < k_max_answer_bytes);
 constexpr std::size_t k_most_members = 4096;  // in one request
 constexpr base::Millis k_first_restart_pause{100};

@@ -84,7 +84,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     void find(const std::filesystem::path& database, const std::string& question, Answered answered) override;
     bool is_lost() const noexcept override;
     void close_database(const std::filesystem::path& database, Done done) override;
-    /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
+    /// Measures a tree; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// Measures a tree and the deleted files that `members` hold; stood_still is left false. `path` as for
     /// remove(). Errors: storage_failed.
@@ -98,7 +98,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     std::uint64_t deaths() const noexcept { return deaths_; }
     /// The number of them that were killed because they were silent for too long.
     std::uint64_t timeouts() const noexcept { return timeouts_; }
-    /// Of the helper as it runs now; -1 between two of them.
+    /// The id of the helper's process that runs now; -1 between two of them.
     pid_t pid() const noexcept { return pid_; }
 
   private:

@@ -10,7 +10,7 @@
 
 namespace atl::fs_guard {
 
-/// Of the file system that holds the workspaces (statvfs(3)).
+/// The space of the file system that holds the workspaces (statvfs(3)).
 struct FreeSpace {
     std::uint64_t total_bytes = 0;
     std::uint64_t free_bytes = 0;    // blocks reserved for root are in neither

@@ -15,7 +15,7 @@ namespace atl::fs_guard {
 /// otherwise the server would take every workspace for lost.
 base::Result<std::filesystem::path> workspace_root(const std::filesystem::path& data_dir);
 
-/// Whether there are workspaces of `own`, and of other uids.
+/// Says if there are workspaces of the uid `own`, and of other uids.
 struct WorkspaceOwners {
     bool own = false;
     bool others = false;

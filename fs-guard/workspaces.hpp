@@ -110,7 +110,7 @@ class Workspaces final : public sandbox::DiskGuard {
     bool move_to_trash(const std::string& name, std::string& trash_name);
     void open_quota();
     base::Result<void> join_project(const std::string& sandbox_id, std::uint32_t project);
-    /// As the folder tells. None for a workspace from before the quotas, and without a workspace.
+    /// The project that the folder has. None for a workspace from before the quotas, and without a workspace.
     std::optional<std::uint32_t> stored_project(const std::string& sandbox_id) const;
     /// The same from memory for one that is watched; none if the workspace is measured.
     std::optional<std::uint32_t> project(const std::string& sandbox_id) const;

@@ -28,7 +28,7 @@ base::UniqueFd make_pipe(base::UniqueFd& ours) {
     return base::UniqueFd(ends[1]);
 }
 
-/// Whether chdir(2) fails so for a folder that is gone or shut. All else has nothing to do with the folder.
+/// True if chdir(2) fails so for a folder that is gone or shut. Other errors do not come from the folder.
 bool is_no_way_in(int error_number) {
     return error_number == ENOENT || error_number == ENOTDIR || error_number == EACCES ||
            error_number == ELOOP || error_number == ENAMETOOLONG;

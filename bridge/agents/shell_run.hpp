@@ -1,4 +1,4 @@
-// One message in one bash: its process group, its two output pipes, its end. Output is made valid UTF-8 on
+// The run of a message in a bash: process group, two output pipes, end. Output is made valid UTF-8 on
 // the way and is read only as fast as the host reads; the order of the two streams is that in which they
 // became readable; delta_gather.hpp says how it becomes events. The directory and the variables of the bash,
 // at its begin and at its end: shell_state.hpp.
@@ -51,7 +51,7 @@ class ShellRun final {
     bool writes_to(const TurnSink& sink) const noexcept { return sink_ == &sink; }
 
   private:
-    /// One of its output streams.
+    /// An output stream of the bash.
     struct Output final : FdHandler {
         Output(ShellRun& in_run, std::string_view in_stream) : run(in_run), stream(in_stream) {}
         void on_ready(std::uint32_t /*events*/) override { run.on_output(*this); }

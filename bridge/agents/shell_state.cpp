@@ -50,7 +50,7 @@ std::optional<std::string_view> take_field(std::string_view& text) {
 std::optional<ShellState> parse_shell_state(std::string_view told) {
     ShellState state;
     auto directory = take_field(told);
-    // As pwd(1) writes it.
+    // `pwd` writes an absolute path and a line end.
     if (!directory || !directory->starts_with('/') || !directory->ends_with('\n'))
         return std::nullopt;
     directory->remove_suffix(1);
@@ -115,10 +115,10 @@ StateFile::Found StateFile::read(ShellState& state) const {
 
 std::string shell_program(const std::string& state_file, MessageIn where) {
     const std::string file = "'" + state_file + "'";
-    // One condition, so that `set -e` ends nothing in it. A subshell that exits is not the message's bash.
-    // Built-in commands alone: a fork could wait for a place among the sandbox's processes. No array is
-    // assigned: after a syntax error within `$(` bash 5.2 would then corrupt its heap. The file is
-    // never cut: a write that fails leaves the mark in it.
+    // All of it is the condition of an `if`, in which `set -e` ends nothing. A subshell that exits writes
+    // nothing: it is not the message's bash. Only built-in commands are used: a fork could wait for a place
+    // among the sandbox's processes. No array is assigned: after a syntax error within `$(` bash 5.2 would
+    // then corrupt its heap. The file is never cut: a write that fails leaves the mark in it.
     const std::string tell =
         "if [[ $BASHPID == \"$$\" ]] && builtin compgen -e 1<>" + file +
         " && builtin mapfile -t __atoll_names <" + file +
@@ -126,7 +126,7 @@ std::string shell_program(const std::string& state_file, MessageIn where) {
         "[[ -v $__atoll_name ]] && builtin printf '%s\\0' \"$__atoll_name=${!__atoll_name}\"; done; "
         "builtin printf '\\0'; } 1<>" +
         file + "; then :; fi";
-    // What a message traces (`set -x`, DEBUG) is not to show this. Its `ulimit -f` is not to end this.
+    // The traces of a message (`set -x`, DEBUG) must not show this, and its `ulimit -f` must not end it.
     const std::string quiet = "builtin trap - DEBUG ERR RETURN; builtin trap '' XFSZ; builtin set +xv; ";
     const std::string_view message =
         where == MessageIn::argument ? "builtin shift; $1" : "exec 3<&-; $(</proc/self/fd/3)";

@@ -1,6 +1,6 @@
-// What `shell` keeps between the turns of a generation: the directory and the exported variables with which a
-// message ended, as the bash that ran it told them. That bash runs a stranger's code, so its words are
-// parsed, bounded and never executed; what is not of the form is as if it had told nothing.
+// The state that `shell` keeps between the turns of a generation: the directory and the exported variables
+// with which a message ended, as the bash that ran it told them. That bash runs a stranger's code, so its
+// text is parsed, bounded and never executed. A text that is not of the form counts as none.
 #pragma once
 
 #include <cstdint>

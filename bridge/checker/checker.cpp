@@ -248,7 +248,7 @@ Checker::Work Checker::enqueue(const std::string& user, Sender sender, std::stri
     return std::make_unique<Ticket>(self_, key);
 }
 
-// What the process has is done to its end: the next work waits for that anyway.
+// Work that the process has already is done to its end: the next work waits for that anyway.
 void Checker::drop(std::uint64_t key) {
     const auto found = requests_.find(key);
     if (found == requests_.end())
@@ -340,7 +340,7 @@ Result<void> Checker::start_process() {
     return {};
 }
 
-// One write a handler: a pipe takes 64 KiB.
+// Each handler makes one write: a pipe takes 64 KiB.
 void Checker::write_some() {
     const Request& request = requests_.at(current_);
     const std::size_t of_head = std::min(sent_bytes_, request.head.size());
@@ -403,7 +403,7 @@ void Checker::lose_process(Errc code, const char* why) {
     if (current_ == 0)
         return;
     Request& request = requests_.at(current_);
-    // What was done before may be why. Once, and within the deadline of the work: others wait for it.
+    // The cause may be earlier work, so this is sent again, once and within its deadline: other work waits.
     if (code != Errc::deadline_exceeded && request.answered && !std::exchange(request.is_second, true))
         return timers_.defer([self = self_, key = current_] {
             if (*self != nullptr && (*self)->current_ == key)

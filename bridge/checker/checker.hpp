@@ -74,7 +74,7 @@ class Checker final : public execution::OffloadedChecks, public runner::FrameRea
     /// How often the process died or had to be ended; the number of those that were too slow.
     std::uint64_t deaths() const noexcept { return deaths_; }
     std::uint64_t timeouts() const noexcept { return timeouts_; }
-    /// Of the process as it runs now; -1 if none does.
+    /// The id of the process that runs now; -1 if none does.
     pid_t pid() const noexcept { return pid_; }
 
   private:

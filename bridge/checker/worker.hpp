@@ -1,4 +1,4 @@
-// What the checker does with a request. Pure: no I/O, so tests run it in place.
+// The answers of the checker to its requests. Pure: no I/O, so tests run it in place.
 //
 // Requests, as fields (fields.hpp):
 //   verify (NAME SCHEMA)…                  ToolSet::verify(): their warnings

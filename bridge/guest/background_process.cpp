@@ -22,7 +22,7 @@ namespace atl::guest {
 namespace {
 
 constexpr std::size_t k_kept_read_bytes = k_ring_piece_bytes;
-// What two pipes of the usual size hold. It is read when the process ends, even if a reader is slow.
+// Two pipes of the usual size hold so much. It is read when the process ends, even if a reader is slow.
 constexpr int k_drained_bytes = 128 * 1024;
 // Graces of k_output_grace while output still comes behind the end; and for all that holds up the exit.
 constexpr int k_most_output_waits = 20;
@@ -71,7 +71,7 @@ ProgramRefusal BackgroundProcess::start(std::function<void()> on_end) {
 ProgramRefusal BackgroundProcess::launch() {
     SpawnRequest spawned;
     ProgramRefusal refusal = spec_.terminal ? launch_in_terminal(spawned) : launch_with_pipes(spawned);
-    // What a start needs is not kept.
+    // After the start only the timeout is needed.
     spec_.program = {{}, {}, {}, {}, spec_.program.timeout, {}};
     return refusal;
 }
@@ -249,14 +249,14 @@ void BackgroundProcess::on_output(Output& output) {
             wait_for_readers();
         return;
     }
-    // Of a terminal whose program has ended, and whose other end nobody holds any more: EIO.
+    // The output has ended. A terminal tells EIO when its program has ended and nobody holds its other end.
     pause(output);
     output.fd.reset();
     if (ending_ && !has_output())
         finish();
 }
 
-/// One read into the ring; returns what read(2) did.
+/// Reads once into the ring; returns what read(2) did.
 ssize_t BackgroundProcess::read_some(Output& output, std::size_t limit_bytes) {
     const auto buffer = std::make_unique_for_overwrite<char[]>(k_kept_read_bytes);
     const ssize_t size = read(output.fd.get(), buffer.get(), std::min(limit_bytes, k_kept_read_bytes));

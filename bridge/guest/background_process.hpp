@@ -111,7 +111,7 @@ class BackgroundProcess {
     /// Empty while it runs, or while its output is not complete.
     const std::optional<bridge::ExitStatus>& exit() const noexcept { return exit_; }
     const OutputRing& output() const noexcept { return ring_; }
-    /// One line of a list.
+    /// The line that tells of this process in a list.
     std::string line() const;
     std::size_t described_bytes() const noexcept { return spec_.described.size(); }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Millis k_progress_interval{500};
 static_assert(k_progress_interval < base::k_call_keepalive_interval);
-// Of an answer that goes out as one.
+// An answer of at most so many bytes goes out in one write.
 constexpr std::size_t k_held_bytes = 64UL * 1024;
 constexpr std::size_t k_exit_frame_bytes = bridge::k_frame_header_bytes + 3;
 

@@ -1,4 +1,4 @@
-// One call of the host under way (core/sandbox/calls.hpp has the other end): a coroutine that reads input,
+// A call of the host under way (core/sandbox/calls.hpp has the other end): a coroutine that reads input,
 // waits, and writes a reply with bytes behind it. It has the loop for as long as it does not wait, so it
 // gives way with turn() after every piece of work. Once the host has closed the connection, the coroutine is
 // destroyed where it waits. Not here: what the calls do.
@@ -48,7 +48,7 @@ class Call final : public ConnectionUser {
     /// answer goes out as one, when the coroutine waits or ends.
     void output(std::string_view bytes);
 
-    /// What a coroutine of the call waits for with co_await.
+    /// An awaitable: an object that the coroutine of the call waits for with co_await.
     struct Wait;
     /// Everything else in the loop has had its turn.
     Wait turn();

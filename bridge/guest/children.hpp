@@ -16,7 +16,7 @@ struct Ending {
     bool signalled;
     int code;  // exit status or signal number
 
-    /// As a shell tells it: 128 + signal number for signals.
+    /// The exit status as a shell tells it: 128 + signal number for signals.
     int exit_code() const noexcept { return signalled ? 128 + code : code; }
 };
 
@@ -34,9 +34,9 @@ class Children {
     void watch(pid_t pid, OnEnd on_end) { watched_.emplace_back(pid, std::move(on_end)); }
     /// The callback is dropped; the process is reaped all the same.
     void forget(pid_t pid);
-    /// Whether somebody waits for the end of `pid`, which then runs or is a zombie.
+    /// True if somebody waits for the end of `pid`, which then runs or is a zombie.
     bool watches(pid_t pid) const;
-    /// Whether there is a child, running or a zombie. To process 1 every other process is one, or below one.
+    /// True if there is a child, running or a zombie. To process 1 every other one is a child, or below one.
     bool any() const;
     /// After SIGCHLD. Signals coalesce, so this takes all there is.
     void reap_all();

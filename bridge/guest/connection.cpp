@@ -54,7 +54,7 @@ void Connection::on_ready(std::uint32_t events) {
         flush();
 }
 
-// One read an event, so that a long command of one connection does not hold up the others.
+// Each event reads once, so that a long command of one connection does not hold up the others.
 void Connection::read_command() {
     char chunk[4096];
     const ssize_t size = recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
@@ -79,7 +79,7 @@ void Connection::accept_command(std::size_t newline) {
     const std::string input = std::move(input_);
     input_ = {};
     owner_.on_command(*this, std::string_view(input).substr(0, newline));
-    // What the command left open stays open until its end or the host's.
+    // A connection that the command left open stays open until the command ends or the host leaves.
     if (phase_ == Phase::closed)
         return;
     const std::string_view behind = std::string_view(input).substr(newline + 1);
@@ -119,7 +119,7 @@ void Connection::on_stream(std::uint32_t events) {
 }
 
 void Connection::read_some() {
-    // Of the event that runs, for all connections: what is not used of it is copied before the next one.
+    // All connections share this buffer: bytes that an event leaves unused are copied before the next event.
     static std::array<char, k_connection_read_bytes> buffer;
     const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
@@ -242,7 +242,7 @@ void Connection::flush() {
             return errno == EAGAIN || errno == EINTR ? void() : close();
         sent_bytes_ += static_cast<std::size_t>(size);
     }
-    // What was full once is full again soon: a command keeps its queue's memory.
+    // A queue that was full once is full again soon: it keeps its memory until the command ends.
     output_.clear();
     sent_bytes_ = 0;
     watch();

@@ -1,8 +1,8 @@
-// One accepted stream of the bridge: first a command line, read at once where it is already there, then what
+// An accepted stream of the bridge: first a command line, read at once where it is already there, then what
 // the command makes of it, then the next command line or the end. Output is a queue with flow control. Input
 // behind the line is read only for a command that asks for it, and then as fast as the command takes it; what
-// it does not take stays in the socket, but for one read. For others all that matters is when the host
-// goes (EPOLLRDHUP, epoll_ctl(2)). Knows nothing of commands.
+// it does not take stays in the socket, but for one read. For other commands only the end of the host's
+// stream matters (EPOLLRDHUP, epoll_ctl(2)). Knows nothing of commands.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Connection;
 /// Bytes of input that one event reads: a frame of the greatest size.
 inline constexpr std::size_t k_connection_read_bytes = base::k_max_frame_bytes + bridge::k_frame_header_bytes;
 
-/// What follows a connection while a command runs on it. Each call may end the command.
+/// An object that follows a connection while a command runs on it. Each call may end the command.
 class ConnectionUser {
   public:
     /// Input, after read_input(). Returns how many of `bytes` are done with; if not all, no more is read
@@ -49,7 +49,7 @@ class ConnectionOwner {
 
 class Connection final : public FdHandler, public TurnSink {
   public:
-    /// What the end of the host's stream means. ends: the host is gone, and unread input is dropped.
+    /// The meaning of the end of the host's stream. ends: the host is gone, and unread input is dropped.
     /// ends_behind_input: the host is gone, and its input is read first. told: the input is complete.
     enum class HalfClose : std::uint8_t { ends, ends_behind_input, told };
 

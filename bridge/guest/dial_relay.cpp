@@ -170,7 +170,7 @@ void DialRelay::leave_loop() {
     waiting_for_ = 0;
 }
 
-/// What is queued for the host is still sent.
+/// Bytes that are queued for the host are still sent.
 void DialRelay::end() {
     loop_.cancel(std::exchange(deadline_, 0));
     leave_loop();

@@ -1,4 +1,4 @@
-// One connection of `dial`: first 127.0.0.1, then ::1, within k_dial_deadline together; then bytes both ways,
+// A connection of `dial`: first 127.0.0.1, then ::1, within k_dial_deadline together; then bytes both ways,
 // each as fast as the other side takes them, and each side's end of writing passed on by itself.
 #pragma once
 

@@ -119,7 +119,7 @@ void ExecRun::on_output(Output& output) {
     }
 }
 
-/// One read, sent on as a frame; returns what read(2) did.
+/// Reads once and sends the bytes on as a frame; returns what read(2) did.
 ssize_t ExecRun::read_some(Output& output, std::size_t limit_bytes) {
     const auto buffer =
         std::make_unique_for_overwrite<char[]>(bridge::k_frame_header_bytes + k_exec_read_bytes);
@@ -218,7 +218,7 @@ void ExecRun::drain(Output& output) {
     }
 }
 
-/// What others write to it from now on goes nowhere.
+/// Bytes that others write to the pipe from now on go nowhere.
 void ExecRun::leave(Output& output) {
     pause(output);
     if (output.pipe)

@@ -1,4 +1,4 @@
-// One program of `exec`: its process group, its three pipes, its end. Output is read only as fast as the host
+// A program of `exec`: its process group, its three pipes, its end. Output is read only as fast as the host
 // reads. The exit is sent when both output pipes are closed by everyone, or k_output_grace after it with what
 // is in them by then: a process in the background may hold them for ever. When the host closes the
 // connection the group is ended, and the pipes are read to nowhere.

@@ -97,7 +97,7 @@ void Guest::on_log() {
     begin_stop();
 }
 
-// One connection an event: the usual case then costs no accept(2) that finds nothing.
+// Each event accepts one connection: the usual case then costs no accept(2) that finds nothing.
 void Guest::on_listener() {
     base::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {

@@ -1,4 +1,4 @@
-// What the guest can be told: an object for each command of the table in guest.cpp. One object serves all
+// The commands that the guest takes: an object for each command of the table in guest.cpp. It serves all
 // connections of its command; what belongs to one connection is an object of its own that follows it.
 #pragma once
 

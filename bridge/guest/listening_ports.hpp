@@ -19,7 +19,7 @@ void add_listening_ports(std::string_view table, std::vector<std::uint16_t>& por
 /// Sorted, each once, without the server's own, the smallest base::k_max_told_ports.
 std::vector<std::uint16_t> told_ports(std::vector<std::uint16_t> ports);
 
-/// What there is now, of a bounded part of both tables.
+/// The ports that are listened on now, from a bounded part of both tables.
 std::vector<std::uint16_t> listening_ports();
 
 /// How many TCP sockets there are, of both families: "in use" is what may be in the tables. None if that

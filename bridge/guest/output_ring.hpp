@@ -1,4 +1,4 @@
-// What a kept process has written: the last bytes of both its streams in the order in which they were read,
+// The output of a kept process: the last bytes of both its streams in the order in which they were read,
 // each piece with its stream, counted from 0. A terminal has one stream. Nothing is allocated before the
 // first byte. Pure: no descriptor, no clock. Not here: who reads it (background_process.hpp).
 #pragma once

@@ -33,7 +33,7 @@ std::optional<long> number_of(std::string_view text) {
     return number;
 }
 
-// Of fields_of().
+// Indexes of fields in the result of fields_of().
 constexpr std::size_t k_parent = 1;
 constexpr std::size_t k_group_field = 2;
 constexpr std::size_t k_session = 3;

@@ -22,7 +22,7 @@ std::string as_json(std::string_view text) {
     return out;
 }
 
-/// What is said of the program is kept as it came, for lists.
+/// Keeps the members that describe the program as they came, for lists.
 struct StartVisitor : ProgramVisitor {
     std::string id;
     std::string described;
@@ -198,8 +198,8 @@ void ProcessTable::expire(const BackgroundProcess* process) {
         entries_.erase(found);
 }
 
-// Those that ended first go first; one that is still read, only where no other is left. Before a start, never
-// from inside a call of a process. Precondition: without those that have ended there is room.
+// Processes that ended first go first; one that is still read goes only where no other is left. Called before
+// a start, never from inside a call of a process. Precondition: without those that have ended there is room.
 void ProcessTable::make_room(std::size_t more_bytes) {
     const auto rank = [](const Entry& entry) {
         return std::make_tuple(entry.ended_as == 0, entry.process->followers() > 0, entry.ended_as);

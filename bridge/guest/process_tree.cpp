@@ -6,7 +6,7 @@
 namespace atl::guest {
 namespace {
 
-// As for a session (proc_scan.cpp).
+// The reason for this bound is that of k_most_passes (proc_scan.cpp).
 constexpr int k_most_tree_passes = 16;
 
 }  // namespace

@@ -38,7 +38,7 @@ void InputPipe::close() {
         passed_(left_bytes);
 }
 
-// What is left is looked at when the pipe has room.
+// flush() looks at the rest of the queue when the pipe has room.
 void InputPipe::drop(std::size_t from, std::size_t bytes) {
     queue_.erase(sent_bytes_ + from, bytes);
 }

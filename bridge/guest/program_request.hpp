@@ -1,4 +1,4 @@
-// What the commands that start a program say of it, taken apart and checked. Not here: starting it
+// The program that a command is to start, as its members tell, taken apart and checked. Not here: starting it
 // (exec_run.hpp, background_process.hpp).
 #pragma once
 
@@ -34,7 +34,7 @@ struct ProgramRefusal {
     std::string_view code;  // a word of bridge::refusal, or empty
 };
 
-/// What the errno of a start means to the host.
+/// The refusal that the errno of a start means to the host.
 ProgramRefusal program_refusal(int error_number, std::string error);
 
 /// A pipe of which the guest's end, of that index, does not block: each end has a file description of its
@@ -60,7 +60,7 @@ struct ProgramVisitor : bridge::ObjectVisitor {
 /// Why `request` cannot be run; an empty error if it can. Makes its directory absolute.
 ProgramRefusal check_program(ProgramRequest& request, const std::string& workspace);
 
-/// As spawn(); `spawned` has the descriptors, and gets the rest from `request`.
+/// Starts `request` as spawn() does; `spawned` has the descriptors, and gets the rest from `request`.
 pid_t spawn_program(SpawnRequest& spawned, const ProgramRequest& request);
 
 }  // namespace atl::guest

@@ -16,7 +16,7 @@
 namespace atl::guest {
 namespace {
 
-/// Whether two entries NAME=VALUE have one name.
+/// True if two entries NAME=VALUE have the same name.
 bool same_name(std::string_view entry, std::string_view other) {
     const std::size_t size = entry.find('=');
     return size != std::string_view::npos && other.substr(0, size + 1) == entry.substr(0, size + 1);

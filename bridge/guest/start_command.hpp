@@ -15,7 +15,7 @@ class StartCommand final : public GuestCommand {
         : services_(services), slot_(slot), ports_(ports) {}
 
     void begin(Connection& connection, Command& command) override;
-    /// Whether there is a control stream.
+    /// True if there is a control stream.
     bool is_started() const noexcept { return control_ != nullptr; }
     /// On the control stream; nothing without one.
     void tell_agent_exit(const std::string& detail);

@@ -33,8 +33,8 @@ class Strays {
     Strays(const Strays&) = delete;
     Strays& operator=(const Strays&) = delete;
 
-    /// Whether less than one in base::k_crowded_share of the limit is free, so that what is started may soon
-    /// be refused a process of its own. Where the server counts processes itself, false: it tells.
+    /// True if at most 1/base::k_crowded_share of the limit is free: a program may soon be refused a process
+    /// of its own. False where the server counts processes itself: then a query tells.
     bool is_crowded() const;
     /// Kills every stray, also those that are forked meanwhile. `done` is called once, from the loop, when
     /// all are reaped or after k_stray_deadline, with how many there were. A guest that is not process 1 sees

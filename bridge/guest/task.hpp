@@ -16,7 +16,7 @@ class Task;
 
 namespace detail {
 
-/// What promises of all results have in common. A task that ends without having waited hands control back to
+/// The common part of all promises. A task that ends without having waited hands control back to
 /// co_await by a return, not by a resume: however many such tasks a loop awaits, the stack does not grow.
 struct TaskPromise {
     struct Final {

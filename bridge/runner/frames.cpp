@@ -21,7 +21,7 @@ constexpr auto k_kinds =
     std::to_array<std::string_view>({"syntax", "runtime", "memory", "denied", "protocol"});
 
 using Member = RunnerFrame::Member;
-// Of a member that is compared with something short.
+// A member that is compared with something short is not kept if it is longer.
 constexpr std::size_t k_word_bytes = 256;
 
 /// The word behind `key`; none if it is no string or longer than a word.
@@ -44,7 +44,7 @@ std::optional<std::string> number_of(const Json& object, const char* key) {
     return is_number ? std::optional(std::to_string(found->get<std::uint64_t>())) : std::nullopt;
 }
 
-/// As it is passed on.
+/// Reads the text of a log in the form in which it is passed on: JSON.
 void read_log_text(RunnerFrame& frame, const Json& object) {
     const auto found = object.find("text");
     const auto* const text = found == object.end() ? nullptr : found->get_ptr<const std::string*>();
@@ -195,7 +195,7 @@ RunnerFrame read_frame(std::string_view json, std::uint64_t max_value_bytes) {
         frame.at(member) = word_of(object, key);
     if (const auto found = object.find("type"); found != object.end() && found->is_string())
         frame.at(Member::type) = frame.at(Member::type).value_or("too long");
-    // What does not belong to the type is not looked at.
+    // Members that do not belong to the type are not looked at.
     const std::string type = frame.at(Member::type).value_or("");
     if (type == "log")
         read_log_text(frame, object);

@@ -52,7 +52,7 @@ class FrameReader {
 };
 
 /// The members of a frame that the host looks at, as texts; those that are missing or malformed are none.
-/// What it may say is judged by HostMachine::take(): whoever read it is trusted no more than the runner.
+/// HostMachine::take() judges what the frame may say: whoever read it is trusted no more than the runner.
 struct RunnerFrame {
     enum class Member : std::uint8_t {
         type,
@@ -133,10 +133,10 @@ struct Violation {
 
 using Received = std::variant<Ready, Log, Call, Ended, Violation>;
 
-/// What may come when, for one run. After a Violation every frame is one.
+/// The state of one run, which decides what may come when. After a Violation every frame is one.
 class HostMachine {
   public:
-    /// What the frame with this JSON text says: read_frame() and take().
+    /// Reads the frame with this JSON text and takes it: read_frame() and take().
     Received receive(std::string_view json);
     /// The same for a frame of `frame_bytes` that was read elsewhere. Precondition: is_running().
     Received take(RunnerFrame frame, std::size_t frame_bytes);

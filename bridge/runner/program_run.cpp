@@ -57,7 +57,7 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     void on_failed(const base::Error& error) override;
     /// While the frames that are here may not be passed on.
     bool is_full() const override { return is_held_ || reading_ != nullptr || leaves_answers(); }
-    /// Whether the program does not read its answers. A program that reads them has at most as many answers
+    /// True if the program does not read its answers. A program that reads them has at most as many answers
     /// waiting as open calls.
     bool leaves_answers() const {
         return waiting_.size() - passed_ >
@@ -102,7 +102,7 @@ void ProgramRun::on_output(sandbox::OutputKind kind, std::string_view bytes) {
     take_frames();
 }
 
-/// Those that are here, until one has to wait. Last call of its caller: this may be gone.
+/// Takes the frames that are here, until one has to wait. Last call of its caller: this may be gone.
 void ProgramRun::take_frames() {
     while (!ended_ && !is_full()) {
         auto frame = reader_.next();

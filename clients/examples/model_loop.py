@@ -34,7 +34,7 @@ def ask_model(messages, tools):
 
 
 def run_tool(sandbox, use):
-    """What the model is told of a tool that it asked for. A tool that fails is told to the model, too: it may correct itself."""
+    """Runs a tool that the model asked for and returns the answer for it. A failure is told to the model, too: it may correct itself."""
     result = sandbox.tools.call(use["name"], use["input"], context={"toolCallId": use["id"]})
     print(f"[{use['name']}] {result['userFeedback']}", file=sys.stderr)
     told = {name: result[name] for name in ("data", "technicalDetails", "warnings", "suggestions") if name in result}

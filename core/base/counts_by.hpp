@@ -1,4 +1,4 @@
-// One counter for each entry of an enum: counting is an addition, with nothing to look up.
+// A counter for each entry of an enum: counting is an addition, with nothing to look up.
 #pragma once
 
 #include <array>

@@ -10,11 +10,11 @@
 
 namespace atl::base {
 
-// What a request may ask for.
+// The limits that a request may ask for.
 inline constexpr std::chrono::milliseconds k_default_execution_time{30'000};
 inline constexpr std::chrono::milliseconds k_max_execution_time{60'000};
 static_assert(k_default_execution_time <= k_max_execution_time);
-// Of all processes of a run: its engine, too. An engine of node needs some 60 MB before the program begins.
+// The memory is that of all processes of a run, its engine included; node needs some 60 MB before a program.
 inline constexpr std::uint32_t k_least_execution_memory_mb = 64;
 inline constexpr std::uint32_t k_default_execution_memory_mb = 128;
 inline constexpr std::uint32_t k_default_max_execution_memory_mb = 512;
@@ -63,14 +63,14 @@ static_assert(k_execution_reserved_bytes < k_execution_user_floor_bytes);
 inline constexpr std::size_t k_max_execution_event_bytes = 8UL * 1024 * 1024;
 static_assert(k_max_execution_output_bytes < k_max_execution_event_bytes);
 
-// What the loop itself does for code mode; what takes more goes to the process of bridge/checker. Steps of
-// checks of arguments that a run has in one turn of the loop, at most 0.3 us each (ArgumentSchema); frames of
-// runners and answers to calls, up to 0.6 ms each.
+// The work that the loop itself does for code mode; larger work goes to the process of bridge/checker. The
+// steps are those of checks of arguments that a run has in one turn of the loop, at most 0.3 us each
+// (ArgumentSchema); frames of runners and answers to calls take up to 0.6 ms each.
 inline constexpr std::size_t k_call_check_steps = 4'000;
 inline constexpr std::size_t k_small_runner_frame_bytes = 16UL * 1024;
 inline constexpr std::size_t k_small_answer_bytes = 16UL * 1024;
-// That process: from when work is sent to its answer, and the processor time of that; how much of clients may
-// wait for it: pieces of one user, bytes of all, with a share for each user.
+// The checker's process: the time from sending work to its answer, and the processor time of that; how much
+// work of clients may wait for it: pieces of one user, bytes of all, with a share for each user.
 inline constexpr std::chrono::seconds k_checker_deadline{10};
 inline constexpr std::chrono::seconds k_checker_processor_time{1};
 static_assert(k_checker_processor_time < k_checker_deadline);

@@ -29,7 +29,7 @@ class Histogram {
     std::chrono::nanoseconds sum() const noexcept { return sum_; }
     /// The largest of all samples, in whole microseconds; 0 without samples.
     Micros max() const noexcept { return std::chrono::floor<Micros>(max_); }
-    /// What the `share` (0 to 1) smallest samples do not exceed: the bound of their bucket, or max() where
+    /// An upper bound of the `share` (0 to 1) smallest samples: the bound of their bucket, or max() where
     /// that is less; 0 without samples.
     Micros quantile(double share) const noexcept;
 
@@ -41,19 +41,19 @@ class Histogram {
     std::chrono::nanoseconds max_{};
 };
 
-/// Of what should take milliseconds: starts, creates.
+/// Bounds for durations that should be milliseconds: starts, creates.
 inline constexpr std::array<Histogram::Micros, 12> k_latency_bounds{
     {Histogram::Micros(1'000), Histogram::Micros(2'500), Histogram::Micros(5'000), Histogram::Micros(10'000),
      Histogram::Micros(25'000), Histogram::Micros(50'000), Histogram::Micros(100'000),
      Histogram::Micros(250'000), Histogram::Micros(500'000), Histogram::Micros(1'000'000),
      Histogram::Micros(2'500'000), Histogram::Micros(10'000'000)}};
-/// Of what the loop itself does, or should not wait for: commits, stalls.
+/// Bounds for work that the loop itself does, or should not wait for: commits, stalls.
 inline constexpr std::array<Histogram::Micros, 12> k_stall_bounds{
     {Histogram::Micros(25), Histogram::Micros(50), Histogram::Micros(100), Histogram::Micros(250),
      Histogram::Micros(500), Histogram::Micros(1'000), Histogram::Micros(2'500), Histogram::Micros(5'000),
      Histogram::Micros(10'000), Histogram::Micros(50'000), Histogram::Micros(250'000),
      Histogram::Micros(1'000'000)}};
-/// Of what takes as long as people and trees make it: turns, walks, removals.
+/// Bounds for durations that depend on people or on the size of file trees: turns, walks, removals.
 inline constexpr std::array<Histogram::Micros, 12> k_task_bounds{
     {Histogram::Micros(1'000), Histogram::Micros(5'000), Histogram::Micros(25'000),
      Histogram::Micros(100'000), Histogram::Micros(500'000), Histogram::Micros(1'000'000),

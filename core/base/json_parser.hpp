@@ -14,8 +14,8 @@
 
 namespace atl::base {
 
-/// One JSON value. Errors: invalid_utf8, invalid_json (also for nesting beyond k_max_json_depth and for a
-/// name that comes twice in an object).
+/// Parses a JSON value. Errors: invalid_utf8, invalid_json (also for nesting beyond k_max_json_depth and for
+/// a name that comes twice in an object).
 Result<nlohmann::json> parse_json(std::string_view text);
 
 /// Bounds on the values of a text, and on the members of each of its objects. By default none.

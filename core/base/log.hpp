@@ -1,6 +1,6 @@
-// One line an event: the event's name, then key=value pairs in a fixed vocabulary
-// (evt sbx conv req pid err dur_ms bytes turn gen). Text that a guest or a client wrote goes through
-// `quoted`: escaped and cut. Never log a secret. spdlog carries the lines.
+// Each event is a line of the log: the event's name, then key=value pairs in a fixed vocabulary (evt sbx conv
+// req pid err dur_ms bytes turn gen). Text that a guest or a client wrote goes through `quoted`: escaped and
+// cut. Never log a secret. spdlog carries the lines.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -32,7 +32,7 @@ class LogLine {
     std::string text_;
 };
 
-/// Whether debug lines are wanted: ask before making one for every turn or request.
+/// True if debug lines are wanted: ask before making one for every turn or request.
 inline bool logs_debug() {
     return spdlog::should_log(spdlog::level::debug);
 }

@@ -18,7 +18,7 @@ namespace {
 
 std::uint64_t dropped_lines = 0;
 
-// As spdlog colours a terminal.
+// The colours are those of spdlog on a terminal.
 std::string_view colour_of(spdlog::level::level_enum level) {
     switch (level) {
         case spdlog::level::debug:
@@ -35,10 +35,10 @@ std::string_view colour_of(spdlog::level::level_enum level) {
 }
 constexpr std::string_view k_colour_end = "\033[m";
 
-// Of a description that is shared with other programs. Where the call cannot say that it does not wait
-// (preadv2(2), RWF_NOWAIT: pipes of newer kernels can), the descriptor is asked for room first: a pipe with
-// room takes PIPE_BUF bytes (pipe(7)), unless another program fills it in between. A terminal with room may
-// take less, and then waits for its reader.
+// Writes to an open file description that is shared with other programs. Where RWF_NOWAIT does not work
+// (preadv2(2); it does for pipes of newer kernels), poll(2) asks for room first: a pipe with room takes
+// PIPE_BUF bytes (pipe(7)), unless another program fills it in between. A terminal with room may take less,
+// and then waits for its reader.
 ssize_t write_polled(int fd, std::string_view text) {
     std::array<char, PIPE_BUF> piece{};
     const iovec part{piece.data(), text.copy(piece.data(), piece.size())};

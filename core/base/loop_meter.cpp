@@ -10,7 +10,7 @@
 namespace atl::base {
 namespace {
 
-/// What the calling thread has used (clock_gettime(2)); it stands still while the loop waits.
+/// The processor time of the calling thread (clock_gettime(2)); it stands still while the loop waits.
 std::chrono::nanoseconds thread_cpu() noexcept {
     timespec used{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

@@ -18,9 +18,9 @@ std::string resumed_data(std::uint32_t generation, PauseMode mode);
 std::string paused_data(const action::LogSandboxPaused& paused);
 std::string exit_data(const sandbox::Exit& exit);
 std::string warning_data(std::string_view resource, std::uint64_t used, std::uint64_t limit);
-/// Of port_closed.
+/// The data of port_closed.
 std::string port_data(std::uint16_t port);
-/// Of port_opened; an empty `url` is null.
+/// The data of port_opened; an empty `url` is null.
 std::string port_data(std::uint16_t port, const std::string& url);
 std::string files_data(const FileChange& change);
 /// `url`: empty for none.

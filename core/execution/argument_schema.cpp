@@ -26,7 +26,7 @@
 namespace atl::execution {
 namespace {
 
-/// What a check may still do. One at a time in a thread; none while a schema is compiled.
+/// The work that a check may still do. A thread has one at a time, and none while it compiles a schema.
 struct Work {
     const Patterns* patterns = nullptr;
     std::size_t steps = 0;
@@ -97,7 +97,7 @@ inline bool regex_search(const ::std::string& text, const regex& pattern) {
     atl::execution::t_work->spend(1 + text.size() * size / k_instructions_a_step);
     return re2::RE2::PartialMatch(text, pattern.compiled());
 }
-// Of `format`, which is taken out of each schema.
+// valijson needs these for `format`, which is taken out of each schema.
 inline bool regex_match(const ::std::string&, const regex&) {
     return false;
 }

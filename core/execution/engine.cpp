@@ -20,7 +20,7 @@ using base::Errc;
 using base::Error;
 using EngineJson = nlohmann::json;
 
-// What `auto` takes for JavaScript and TypeScript: the first that is available.
+// The engines that `auto` tries first for JavaScript and TypeScript, in this order, until one is available.
 constexpr auto k_preferred = std::to_array<std::string_view>({"isolated-vm", "deno", "container", "vm2"});
 constexpr auto k_languages = std::to_array({Language::javascript, Language::typescript, Language::python});
 constexpr std::size_t k_version_bytes = 64;

@@ -43,7 +43,7 @@ std::string denial(const std::string& tool) {
     return std::string(k_denial_begin).append(tool).append(k_denial_end);
 }
 
-/// Whether `message` has the denial of one of `tools` in it. In one pass: both may be long.
+/// True if `message` contains the denial of one of `tools`. A single pass finds it: both may be long.
 bool has_denial(std::string_view message, const std::set<std::string_view>& tools) {
     std::size_t at = tools.empty() ? std::string_view::npos : message.find(k_denial_begin);
     while (at != std::string_view::npos) {
@@ -180,7 +180,7 @@ void Execution::on_running() {
 void Execution::on_log(const std::string& level, const std::string& text_json) {
     if (state_ != State::running || have_logs_ended_)
         return;
-    // As JSON they may be longer than the engine counts them.
+    // The logs may be longer as JSON than the engine counts them.
     std::string data = log_entry(level, text_json);
     if (!has_room(data.size())) {
         have_logs_ended_ = true;
@@ -235,7 +235,7 @@ void Execution::on_call(std::uint64_t id, const std::string& name, const std::st
     in_program_ = false;
 }
 
-/// What checks may still do in this turn of the loop: a program sends many calls at once.
+/// The steps that checks may still take in this turn of the loop: a program sends many calls at once.
 std::size_t& Execution::steps_of_turn() {
     if (!std::exchange(steps_return_, true))
         context_.timers.defer([self = weak_from_this()] {
@@ -354,7 +354,7 @@ Execution::Call* Execution::find_call(std::string_view call_id) const {
         return nullptr;
     const auto parsed = std::from_chars(call_id.data() + 1, call_id.data() + call_id.size(), id);
     const bool is_one = parsed.ec == std::errc() && id >= 1 && id <= calls_.size();
-    // One name a call: not `c01`.
+    // A call has a single name: `c1`, not `c01`.
     return is_one && call_id == call_name(id) ? calls_[id - 1].get() : nullptr;
 }
 

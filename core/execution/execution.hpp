@@ -1,4 +1,4 @@
-// One run of a program that a model wrote: it waits for a place, has a sandbox made for it alone, runs there,
+// A run of a program that a model wrote: it waits for a place, has a sandbox made for it alone, runs there,
 // and ends with one outcome, whatever becomes of program, engine, sandbox, caller or server. What happens is
 // a list of numbered events, kept in memory for those who follow it now or read it again later.
 //
@@ -54,7 +54,7 @@ struct ExecutionRequest {
     OnDisconnect on_disconnect = OnDisconnect::cancel;
 };
 
-/// Of the sandbox of a run.
+/// The limits of the sandbox of a run.
 sandbox::Limits limits_of_run(std::uint32_t memory_mb, std::uint32_t cpu_percent);
 
 struct ExecutionEvent {
@@ -67,7 +67,7 @@ struct ExecutionEvent {
     void write(std::string& out) const;
 };
 
-/// What a caller says to a call: `result_json`, `error`, or else a decision.
+/// The answer of a caller to a call: `result_json`, `error`, or else a decision.
 struct CallAnswer {
     enum class Decision : std::uint8_t { none, allow, deny };
     enum class Text : std::uint8_t { unknown, checked };
@@ -77,7 +77,7 @@ struct CallAnswer {
     Decision decision = Decision::none;
 };
 
-/// What an execution is made with; all of it outlives it.
+/// The objects that an execution works with; all of them outlive it.
 struct ExecutionContext {
     base::Budget& results;  // what is kept of runs
     const base::Clock& clock;
@@ -104,7 +104,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     Execution(const Execution&) = delete;
     Execution& operator=(const Execution&) = delete;
 
-    /// Of its sandbox.
+    /// The limits of its sandbox.
     sandbox::Limits limits() const;
     /// Its turn has come. With a runner that was started ahead for these limits, or else it starts one.
     void start(std::optional<Runner> runner);
@@ -118,7 +118,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     /// Errors: not_found; call_answered; execution_ended; invalid_field for a result that is too long or too
     /// deep.
     base::Result<void> answer(std::string_view call_id, const CallAnswer& answer);
-    /// Whether answer() might take one, before it is read. Errors: the first three.
+    /// Succeeds if the call still waits for answer(). Errors: not_found, call_answered, execution_ended.
     base::Result<void> awaits_answer(std::string_view call_id) const;
 
     const std::string& id() const noexcept { return id_; }
@@ -141,17 +141,17 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     }
     const std::optional<base::Error>& refusal() const noexcept { return refusal_; }
     const Engine& engine() const noexcept { return *request_.engine; }
-    /// Of engine().
+    /// The way in which engine() was chosen.
     ExecutionRequest::Choice choice() const noexcept { return request_.choice; }
     Language language() const noexcept { return request_.language; }
     /// Precondition: waiting. `engine` is as in ExecutionRequest.
     void change_engine(const Engine& engine) noexcept { request_.engine = &engine; }
     /// How its engine ended before it was ready, without having reached a limit. Empty: it did not.
     const std::string& engine_failure() const noexcept { return engine_failure_; }
-    /// Those behind number `after`.
+    /// The events behind number `after`.
     std::span<const ExecutionEvent> events(std::uint64_t after) const;
     std::uint64_t last_seq() const noexcept { return events_.size(); }
-    /// Of the events and of its calls.
+    /// The bytes of the events and of its calls.
     std::size_t event_bytes() const noexcept { return event_bytes_; }
     /// Appends the result as the API has it. Precondition: it has ended, and was not refused.
     void write_result(std::string& out) const;
@@ -174,7 +174,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void begin();
     void give_program();
     void add(std::string_view type, std::string data);
-    /// Whether an event of `bytes` fits, and behind it the last log entry, which says that the logs end.
+    /// True if an event of `bytes` fits, and behind it the last log entry, which says that the logs end.
     bool has_room(std::size_t bytes) const;
     /// True if `bytes` more will be kept, and behind them the last log entry, or a result without a value.
     bool may_keep(std::size_t bytes) const;

@@ -1,5 +1,5 @@
-// What an execution knows of a call of a tool, and the words of its events. Internal to execution.cpp and
-// execution_report.cpp.
+// The record that an execution keeps of a call of a tool, and the types of its events. Internal to
+// execution.cpp and execution_report.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr std::string_view result = "result";
 inline constexpr std::string_view done = "done";
 }  // namespace event
 
-/// As callers see it.
+/// The name of a call that callers see.
 inline std::string call_name(std::uint64_t id) {
     return "c" + std::to_string(id);
 }

@@ -1,4 +1,4 @@
-// What an execution tells of itself, as the API has it.
+// The JSON in which the API describes an execution and its result.
 #include <utility>
 
 #include "core/base/json_writer.hpp"

@@ -73,7 +73,7 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
     if (shutting_down_)
         return Error(Errc::shutting_down);
     const sandbox::Limits limits = limits_of_run(request.memory_mb, request.cpu_percent);
-    // What waits in the pool is one for this run, or gives way to it.
+    // The run needs no room of its own if a waiting runner can take it, or if runners can give way to it.
     if (auto room = room_({limits, request.holder});
         !room && (room.error().code() != Errc::capacity ||
                   (!pool_.has(*request.engine, limits) && !can_make_room(limits))))
@@ -176,7 +176,7 @@ base::Result<void> Executions::choose_again(Execution& execution) {
     return {};
 }
 
-/// What lacks is room, and runners that wait hold enough of it. Not what others wait for, too.
+/// True if waiting runners hold the room that lacks; false if there is room, but others wait for it.
 bool Executions::can_make_room(const sandbox::Limits& limits) const {
     const auto lacks = context_.sandboxes.room_for({limits});
     return !lacks && lacks.error().code() == Errc::capacity &&
@@ -215,7 +215,7 @@ void Executions::shut_down() {
 }
 
 void Executions::on_ended(Execution& execution) {
-    // One with less memory than a run has here by default may have too little for any engine.
+    // A run with less memory than the default here may have too little for any engine.
     if (!execution.engine_failure().empty() &&
         execution.limits().memory_mb >= settings_.memory_of_default_run())
         on_engine_start(execution.engine(), execution.engine_failure());

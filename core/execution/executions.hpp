@@ -25,7 +25,7 @@ struct ExecutionSettings {
     std::uint32_t max_memory_mb = base::k_default_max_execution_memory_mb;  // that a request may ask for
     base::QueueLimits queue{};
     std::vector<RunnerPoolSize> pools{};
-    // Of runs that name none; runners that are started ahead have them.
+    // The limits of runs that name none; runners that are started ahead have them, too.
     std::uint32_t default_memory_mb = base::k_default_execution_memory_mb;
     std::uint32_t default_cpu_percent = base::k_default_execution_cpu_percent;
     unsigned user_share_percent = base::k_default_user_share_percent;  // of the places to run
@@ -65,7 +65,7 @@ class Executions {
     base::Result<std::shared_ptr<Execution>> begin(ExecutionRequest request);
     /// Null: unknown, or forgotten.
     std::shared_ptr<Execution> find(const std::string& id) const;
-    /// Of one user, or of all; the latest first, those with a key below `below`.
+    /// The runs of one user, or of all, with a key below `below`; the latest comes first.
     std::vector<std::shared_ptr<Execution>> list(const std::optional<std::string>& user_id, std::size_t limit,
                                                  std::uint64_t below = UINT64_MAX) const;
     /// Ends all of a user's, and forgets them.

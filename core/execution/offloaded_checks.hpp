@@ -33,10 +33,10 @@ struct SplitJson {
 /// A body with tools is split at this member.
 inline constexpr std::string_view k_tools_member = "tools";
 
-/// What is asked for `user`, the name of a base::ShareHolder, waits behind what was asked for it before.
-/// `done` is called once, from the loop, never from inside the call that was given it. Errors, beside the
-/// refusals of each: too_many_executions, user_share, capacity: too much of the user's, or of all users',
-/// waits; deadline_exceeded, internal: no answer was had.
+/// Work for `user`, the name of a base::ShareHolder, waits behind earlier work for that user. `done` is
+/// called once, from the loop, never from inside the call that was given it. Errors, beside those of each
+/// function: too_many_executions, user_share, capacity: too much work of the user, or of all users, waits;
+/// deadline_exceeded, internal: no answer came.
 class OffloadedChecks {
   public:
     template <class T>
@@ -44,22 +44,22 @@ class OffloadedChecks {
     using Work = std::unique_ptr<OffloadedJob>;
 
     virtual ~OffloadedChecks() = default;
-    /// As ToolSet::verify(). Errors: invalid_field.
+    /// Does the work of ToolSet::verify(). Errors: invalid_field.
     virtual Work verify(const std::string& user, std::span<const ToolSpec> specs, Done<std::string> done) = 0;
     /// The same, and their declarations (declarations.hpp).
     virtual Work declare(const std::string& user, std::span<const ToolSpec> specs,
                          Done<std::string> done) = 0;
-    /// As ArgumentSchema::check(). Errors: invalid_field.
+    /// Does the work of ArgumentSchema::check(). Errors: invalid_field.
     virtual Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
                        const std::string& args_json, Done<void> done) = 0;
-    /// As base::parse_json() of `json`, in parts. The value of the member `key` is split off, if there is
-    /// one, and null in its place; empty: it has more than k_max_execution_value_bytes. Where `key` is
-    /// k_tools_member, each `inputSchema` of its items that is an object, and {} in its place: all of it, or
-    /// the first bytes of one that is longer than a schema may be. Errors: invalid_json, invalid_utf8.
+    /// Parses `json` like base::parse_json() and splits off the value of the member `key`, if there is one;
+    /// null takes its place. A value of more than k_max_execution_value_bytes is given as empty text. If
+    /// `key` is k_tools_member, each `inputSchema` object of its items is split off, cut to at most
+    /// k_schema_limit_bytes + 1 bytes, and {} takes its place. Errors: invalid_json, invalid_utf8.
     virtual Work split(const std::string& user, std::string_view key, std::string json,
                        Done<SplitJson> done) = 0;
-    /// As base::parse_json(): the value without space between its tokens, or empty if it is longer than a
-    /// value may be. Never refused for what else of the user's waits. Errors: invalid_json, invalid_utf8.
+    /// Parses `json`. Gives the value without space between its tokens, or empty if it is longer than a value
+    /// may be. Other work of the user that waits never refuses it. Errors: invalid_json, invalid_utf8.
     virtual Work read_value(const std::string& user, std::string json, Done<std::string> done) = 0;
 };
 

@@ -102,7 +102,7 @@ void RunnerPool::add_shelves(const Engines& engines) {
         if (!engine) {
             base::LogLine line(base::evt::pool_failed);
             line.field("executor", size.executor).quoted("err", engine.error().detail());
-            // One by default is no wish of the operator's.
+            // The operator did not ask for a pool that is there by default.
             if (size.from == RunnerPoolSize::From::start)
                 line.warn();
             else
@@ -175,7 +175,7 @@ void RunnerPool::start_next() {
             next = shelf.get();
     }
     start_one(*next);
-    // One after the other; an engine that hangs delays only its own.
+    // Runners start one after the other; an engine that hangs delays only its own runners.
     arm(k_runner_refill_pause);
 }
 
@@ -281,7 +281,7 @@ std::optional<Runner> RunnerPool::take(const Engine& engine, const sandbox::Limi
             remove(waiting);
             continue;
         }
-        // What the kernel refuses here it refuses for the next runner, too.
+        // The kernel would refuse these limits for the next runner, too.
         if (limits != limits_ && !ports_.sandboxes.set_limits(id, limits)) {
             remove(waiting);
             return std::nullopt;
@@ -306,7 +306,7 @@ sandbox::Places RunnerPool::held() const noexcept {
 
 std::optional<std::string> RunnerPool::shrink(std::function<void()> free) {
     std::shared_ptr<Waiting> waiting;
-    // What is not ready is worth least.
+    // A runner that is not ready is worth least.
     for (const auto& shelf : shelves_) {
         if (!waiting)
             waiting = std::exchange(shelf->starting, nullptr);

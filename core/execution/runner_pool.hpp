@@ -46,7 +46,7 @@ class RunnerPool {
         Programs& programs;
         /// Tells if a sandbox may start now, with nobody ended for it.
         std::function<base::Result<void>(const sandbox::Demand&)> room;
-        /// As many runs are under way as may be: they go first.
+        /// True while as many runs are under way as may be: they go first.
         std::function<bool()> is_busy;
         /// How a runner of this engine ended before it was ready, without having reached a limit; empty: one
         /// is ready.
@@ -71,9 +71,9 @@ class RunnerPool {
     void extend(const Engines& engines);
     /// A run on this engine begins.
     void note_run(const Engine& engine);
-    /// Whether take() would give one.
+    /// True if take() would give a runner.
     bool has(const Engine& engine, const sandbox::Limits& limits) const;
-    /// One that is ready, with these limits from now on. None also where they cannot be had.
+    /// Takes a runner that is ready and gives it these limits. None: there is none that can have them.
     std::optional<Runner> take(const Engine& engine, const sandbox::Limits& limits);
     bool can_shrink() const noexcept;
     /// Capacity held by the runners that shrink() can remove.

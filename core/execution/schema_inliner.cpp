@@ -85,7 +85,7 @@ Kind kind_of(const std::string& key) {
     return found == k_keyword_kinds.end() ? Kind::ignored : found->second;
 }
 
-/// Whether a schema under that keyword is for a part of the value. The others are for the value itself.
+/// True if a schema under this keyword is for a part of the value. The others are for the value itself.
 bool is_for_a_part(const std::string& key) {
     return key == "properties" || key == "patternProperties" || key == "additionalProperties" ||
            key == "items" || key == "prefixItems" || key == "additionalItems" || key == "contains" ||

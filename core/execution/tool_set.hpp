@@ -22,7 +22,7 @@ inline constexpr std::size_t k_tool_name_bytes = 64;
 inline constexpr std::size_t k_tool_description_bytes = 4096;
 inline constexpr std::size_t k_tools_schema_bytes = 4 * 1024 * 1024;  // expanded_bytes of all schemas
 inline constexpr std::size_t k_tools_patterns = 256;                  // of all schemas
-// What make() may do: as compile_within() counts it. 0.7 ms for 32 usual tools, up to 1.8 ms.
+// The most work of make(), as compile_within() counts it: 0.7 ms for 32 usual tools, up to 1.8 ms.
 inline constexpr std::size_t k_tools_small_work = 32 * 1024;
 
 /// In the order of their strength: the greater one wins.
@@ -42,9 +42,9 @@ struct ToolSpec {
     Policy policy = Policy::allow;
 };
 
-/// Whether a property of `codemode` can have that name: [A-Za-z_][A-Za-z0-9_]*, at most 64 bytes, and none
-/// that the language gives a meaning of its own (then, toJSON, constructor, ...) or the runner (two
-/// underscores).
+/// True if a property of `codemode` can have this name: [A-Za-z_][A-Za-z0-9_]*, at most 64 bytes, and none
+/// that has a meaning of its own in the language (then, toJSON, constructor, ...) or for the runner (two
+/// underscores at the beginning).
 bool is_tool_name(std::string_view name) noexcept;
 
 class ToolSet {
@@ -69,9 +69,9 @@ class ToolSet {
     const std::string& warnings() const noexcept { return warnings_; }
     void set_warnings(std::string json) { warnings_ = std::move(json); }
 
-    /// What becomes of a call with these arguments (a JSON array), told within `steps`, from which what is
-    /// used is taken. Errors: invalid_field: no such tool (it lists those that exist), or arguments that do
-    /// not fit. A denied tool's arguments are not looked at.
+    /// Decides on a call with these arguments (a JSON array) within `steps`, and subtracts those that it
+    /// used. Errors: invalid_field: no such tool (it lists those that exist), or arguments that do not fit.
+    /// The arguments of a denied tool are not looked at.
     base::Result<Verdict> check_call(std::string_view name, std::string_view args_json,
                                      std::size_t& steps) const;
     /// The text of its inputSchema. Precondition: there is such a tool.

@@ -29,7 +29,7 @@ struct Condition {
 Condition is_any_of(unsigned argument, std::vector<std::uint32_t> values);
 Condition is_none_of(unsigned argument, std::vector<std::uint32_t> values);
 Condition has_any_bit(unsigned argument, std::uint32_t bits);
-/// Of the bits of `mask` exactly `value` is set.
+/// Holds if, of the bits of `mask`, exactly those of `value` are set.
 Condition has_exactly(unsigned argument, std::uint32_t mask, std::uint32_t value);
 
 class ArgumentFilter {
@@ -37,7 +37,7 @@ class ArgumentFilter {
     /// The call returns -`error_number`, or 0 without having any effect if that is 0, where all conditions
     /// hold. Of several rules for a call the first that holds counts.
     void refuse(long call, int error_number, std::vector<Condition> when);
-    /// As refuse(), where also `pointer` is not null, in all its 64 bits.
+    /// Adds such a rule with a further condition: argument `pointer` is not null, in all its 64 bits.
     void refuse_with_pointer(long call, int error_number, unsigned pointer,
                              const std::vector<Condition>& when);
 

@@ -158,7 +158,7 @@ base::Result<base::UniqueFd> prepare_run_dir(const fs::path& path) {
     return folder;
 }
 
-/// As a comment of the profile: bwrap's sources that are made for the launch.
+/// The comment in the profile about a source of bwrap's that is made for the launch.
 std::string staged_text(const StagedMount& mount) {
     switch (mount.kind) {
         case StagedKind::bind:

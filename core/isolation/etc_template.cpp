@@ -71,7 +71,7 @@ void write_copy(const fs::path& folder, const EtcCopy& copy) {
         fs::create_symlink(copy.target, path);
         return;
     }
-    // One that has gone since it was found is not missed.
+    // A file that has gone since it was found is left out.
     std::error_code gone;
     if (fs::copy_file(copy.path, path, gone))
         fs::permissions(path,

@@ -102,13 +102,13 @@ base::Result<void> add_hidden(const fs::path& root, const fs::path& wanted, Host
     return {};
 }
 
-/// Whether `path` is `folder` or lies below it.
+/// True if `path` is `folder` or lies below it.
 bool is_within(const fs::path& path, const fs::path& folder) {
     const fs::path below = path.lexically_relative(folder);
     return !below.empty() && *below.begin() != "..";
 }
 
-/// Whether a sandbox has the folder, under this very name.
+/// True if a sandbox has the folder, under this very name.
 bool is_folder_inside(const HostLayout& layout, const fs::path& folder, const fs::path& root) {
     const fs::path name = folder.lexically_normal();
     const auto shows = [&](const std::string& shown) { return is_within(name, shown); };

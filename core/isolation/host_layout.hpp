@@ -21,7 +21,7 @@ struct HostLayout {
     /// Host files and folders shown in /etc: certificates, alternatives, the linker's cache.
     std::vector<std::string> etc_files;
     std::vector<std::string> etc_folders;
-    /// What else of the host's /etc is shown, as copies.
+    /// The other parts of the host's /etc that are shown, as copies.
     std::vector<EtcCopy> etc_copies;
     /// Masked parts of /usr: resolved, existing.
     std::vector<std::string> hidden_files;

@@ -47,7 +47,7 @@ std::string setting(const fs::path& proc_sys, const char* name) {
     return value;
 }
 
-/// Whether a child may set its limit to 1: it tries, and restores the old limit.
+/// True if a child may set its core limit (RLIMIT_CORE) to 1: this tries it, and restores the old limit.
 bool can_have_core_limit() {
     rlimit before{};
     if (::getrlimit(RLIMIT_CORE, &before) != 0 || before.rlim_max >= 1)

@@ -1,6 +1,6 @@
-// Whether this host can run sandboxes, found out at start by running one: bwrap with the whole profile and
-// `true` as its guest, as the uid that sandboxes get. If it fails, the probe reads the kernel's settings for
-// the reason and names the setting to change.
+// The check at the start that this host can run sandboxes: the probe runs one, bwrap with the whole profile
+// and `true` as its guest, as the uid that sandboxes get. If it fails, the probe reads the kernel's settings
+// for the reason and names the setting to change.
 // Not here: the limits that the host enforces (cgroup), the profile itself.
 #pragma once
 
@@ -28,9 +28,9 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
 /// a handler that listens on a socket (core(5), proc_sys_kernel(5), core_pattern).
 std::string core_dump_risk(const ProbePaths& paths = {});
 
-/// What is left to do before create(): probe_host(), a log line for core_dump_risk(), and, where sandboxes
-/// have private uids, a run directory in memory (private_mounts.hpp). Call once. Errors: host_unsupported,
-/// storage_failed.
+/// Does the work that is left before create(): probe_host(), a log line for core_dump_risk(), and, where
+/// sandboxes have private uids, a run directory in memory (private_mounts.hpp). Call once. Errors:
+/// host_unsupported, storage_failed.
 base::Result<void> prepare_host(const LauncherConfig& config);
 
 /// The version that bubblewrap tells of itself, such as "0.8.0"; empty where it tells none. Blocks for the
@@ -40,7 +40,7 @@ std::string bwrap_version(const std::string& bwrap);
 /// The release of the kernel, as uname(2) has it.
 std::string running_kernel();
 
-/// Whether RLIMIT_NPROC, set inside of a user namespace, counts only the processes of that namespace: since
+/// True if RLIMIT_NPROC, set inside of a user namespace, counts only the processes of that namespace: since
 /// Linux 5.14 (user_namespaces(7) does not say so; kernel/ucount.c). Earlier kernels counted all processes of
 /// the host's user.
 bool counts_processes_by_namespace(const std::string& kernel_release);

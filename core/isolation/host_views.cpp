@@ -27,7 +27,7 @@ struct Device {
     unsigned major;
     unsigned minor;
 };
-// As the kernel's admin-guide/devices.txt numbers them.
+// The numbers are those of the kernel's admin-guide/devices.txt.
 constexpr Device k_devices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
                                 {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 constexpr const char* k_dev_links[][2] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
@@ -39,7 +39,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
     return folder_end == folder.end() && path_end != path.end();
 }
 
-/// As overlayfs reads a path in its options.
+/// Escapes `path` for the options of overlayfs.
 std::string escaped(const fs::path& path) {
     std::string out;
     for (const char c : path.string()) {

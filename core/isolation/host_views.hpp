@@ -37,7 +37,7 @@ struct HostViewSources {
     std::vector<std::filesystem::path> folders;
     std::vector<std::filesystem::path> etc_parts;
     std::vector<std::filesystem::path> agents;
-    /// Of this mount namespace.
+    /// The mount points of this mount namespace.
     std::vector<std::filesystem::path> mount_points;
 };
 

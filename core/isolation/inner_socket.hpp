@@ -15,8 +15,8 @@ namespace atl::isolation {
 /// Makes a TCP socket of AF_INET or AF_INET6 in the net namespace of a sandbox, non-blocking.
 using MakeInnerSocket = std::function<base::Result<base::UniqueFd>(int family)>;
 
-/// Whether this thread may join its own net namespace, and so come back to it. With subordinate ids the
-/// server may enter those of its sandboxes, but its own belongs to the host's root.
+/// True if this thread may join its own net namespace, and so come back to it. A server with subordinate ids
+/// may enter those of its sandboxes, but its own belongs to the host's root.
 bool can_join_net_namespaces() noexcept;
 
 /// Such a socket, in the net namespace of the process `pidfd`. Precondition: the server has one thread.

@@ -37,7 +37,7 @@ void LogPipe::await() {
     });
 }
 
-// As read(2) says, but for a signal: zero at the end of the pipe, negative if it is empty.
+// Returns what read(2) does, but goes on after a signal: 0 at the end of the pipe, negative if it is empty.
 ssize_t LogPipe::read_chunk() {
     std::array<char, k_chunk_bytes> chunk;
     ssize_t count = 0;

@@ -1,4 +1,4 @@
-// One started generation until its last process is gone: bwrap (our child) and process 1 of the sandbox
+// A started generation until its last process is gone: bwrap (our child) and process 1 of the sandbox
 // (bwrap's child), each by pidfd. bwrap's status pipe says who process 1 is and whether the guest ever ran
 // (bwrap(1), --json-status-fd). A sandbox without an owner is killed, and the launcher keeps it (Orphans)
 // until its processes are reaped and its socket is removed.
@@ -62,7 +62,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     /// Process 1 of the sandbox as the host numbers it; bwrap while that is not known yet.
     pid_t pid() const noexcept { return init_pid_ > 0 ? init_pid_ : bwrap_pid_; }
     std::string log_tail() const { return log_.tail(); }
-    /// As sandbox::Process says.
+    /// These functions do what sandbox::Process says.
     std::optional<std::uint32_t> sockets();
     std::optional<std::uint32_t> netlink_sockets();
     std::uint32_t closed_lately() const;

@@ -35,7 +35,7 @@ constexpr std::array k_never_shown = {
     "sudoers.d", "sudo.conf", "pam.d",          "security",    "environment",   "machine-id",  "krb5.keytab",
     "wireguard", "ppp",       "NetworkManager", "letsencrypt", "apt",           "cron.d",      "crontab",
     "init.d",    "systemd",   "fstab",          "crypttab",    "subuid",        "subgid",      "docker"};
-// Of files and folders anywhere.
+// Files and folders with these endings are never shown, wherever they are.
 constexpr std::array k_secret_endings = {".key", ".keytab", ".p12", ".pfx", ".kdbx", ".gpg", ".netrc"};
 // Folders of /usr that hold many entries and no links into /etc.
 constexpr std::array k_not_searched = {"share/doc",   "share/man",  "share/info", "share/icons",
@@ -152,7 +152,7 @@ bool EtcFinder::add(const fs::path& path, int links) {
     return fs::is_directory(real(path), error) ? add_folder(path, links) : add_file(path);
 }
 
-// What a link leads to below /usr is there, and anything else outside of /etc is not.
+// The target of a link is there if it is below /usr; any other target outside of /etc is not.
 bool EtcFinder::add_link(const fs::path& link, const fs::path& rest, int links) {
     std::error_code error;
     const fs::path target = fs::read_symlink(real(link), error);

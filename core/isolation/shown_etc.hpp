@@ -1,8 +1,8 @@
-// What of the host's /etc a sandbox sees beside its generated files: the configuration that packages keep
-// there for all to read, without which programs of /usr fail (the JVM's java.security, fontconfig, services).
-// By a rule: what symlinks of /usr lead to, and files that programs open by their well-known names; each only
-// if everyone may read it, and nothing that can hold a secret. Looked up once at the start of the server and
-// copied (etc_template.hpp), so that what appears there later is not shown.
+// The parts of the host's /etc that a sandbox sees beside its generated files: the configuration that
+// packages keep there for all to read, without which programs of /usr fail (the JVM's java.security,
+// fontconfig, services). A rule chooses them: targets of symlinks of /usr, and files that programs open by
+// well-known names; each only if everyone may read it, and nothing that can hold a secret. They are looked up
+// once at the start of the server and copied (etc_template.hpp): a file that appears later is not shown.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace atl::isolation {
 namespace {
 
-// Of about 40 rows of 100 bytes.
+// The file /proc/PID/net/protocols has about 40 rows of 100 bytes.
 constexpr std::size_t k_max_protocols_bytes = 64UL * 1024;
 
 std::string_view skip_blanks(std::string_view text) {

@@ -15,7 +15,7 @@ std::optional<std::uint32_t> sockets_used(int sockstat);
 /// The count of protocol `name`, in capitals, from an open /proc/PID/net/protocols.
 std::optional<std::uint32_t> sockets_of_protocol(int protocols, std::string_view name);
 
-/// Whether this host has the first file.
+/// True if this host has the sockstat file.
 bool can_count_sockets();
 
 }  // namespace atl::isolation

@@ -118,7 +118,7 @@ bool SocketMaker::read_answer() {
 }
 
 void SocketMaker::end_wait() {
-    // One of them may be the end of this.
+    // A waiter may destroy this object, so the loop calls each of them later.
     for (const auto& ready : std::exchange(waiters_, {}))
         boost::asio::post(executor_, ready);
 }

@@ -34,7 +34,7 @@ class SocketMaker {
     SocketMaker(const SocketMaker&) = delete;
     SocketMaker& operator=(const SocketMaker&) = delete;
 
-    /// Whether take() has a socket of each family that the host has, or never will have one again.
+    /// True if take() has a socket of each family that the host has, or never will have one again.
     bool is_ready() const noexcept { return broken_ || (!ipv4_.empty() && (!ipv6_.empty() || lacks_ipv6_)); }
     /// Calls `ready` once, from the loop, when it is worth to ask is_ready() again.
     void await(std::function<void()> ready) { waiters_.push_back(std::move(ready)); }

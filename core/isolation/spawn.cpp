@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t k_child_stack_bytes = 64UL * 1024;
 
-// One child at a time: the server has one thread and stands still until the child has exec'd.
+// All children share this stack, one at a time: the server's one thread stands still until the child's exec.
 alignas(64) std::byte child_stack[k_child_stack_bytes];
 
 /// The start argument of the child.

@@ -6,7 +6,7 @@
 // slow; it enters its cgroup by clone3(2) CLONE_INTO_CGROUP, because joining by a write to cgroup.procs waits
 // for a grace period of RCU: 7 to 20 ms in which the server would stand still. On cgroup v1, where only that
 // write can join, a zygote (zygote.hpp) waits instead of the server.
-// Whether the server's memory can be dumped stays as it was (prctl(2), PR_SET_DUMPABLE), also where the child
+// The server's memory stays dumpable or not, as it was (prctl(2), PR_SET_DUMPABLE), also where the child
 // changes its uid: app/memory_privacy.hpp says which it is.
 // Not here: waiting for the end of the program.
 #pragma once

@@ -28,7 +28,7 @@ struct StagingSources {
     std::filesystem::path etc;
     /// Absolute paths that a launch opens or binds: they stay, with all mounts below them.
     std::vector<std::filesystem::path> reachable;
-    /// Of the host, shown to sandboxes: folders, parts of /etc, agents' folders.
+    /// Paths of the host that are shown to sandboxes: folders, parts of /etc, agents' folders.
     std::vector<std::filesystem::path> folders = {};
     std::vector<std::filesystem::path> etc_parts = {};
     std::vector<std::filesystem::path> agents = {};

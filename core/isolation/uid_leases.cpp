@@ -229,7 +229,7 @@ bool HostUidLeases::adopt(std::uint32_t host_uid) {
     return true;
 }
 
-/// Of a uid that is in use already. False: another server has it.
+/// Leases the block of a uid that is in use already. False: another server has the block.
 bool HostUidLeases::secure_block(std::uint32_t host_uid) {
     const std::uint32_t block = (host_uid - base::k_first_host_uid) / config_.uids_per_block;
     if (foreign_.contains(block))

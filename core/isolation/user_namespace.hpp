@@ -45,7 +45,7 @@ base::Result<SubordinateIds> enter_user_namespace(const std::optional<Subordinat
 /// does not: 0 where it maps none of them, as in many containers.
 std::uint32_t mapped_host_uids(const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
-/// Whether this process's user namespace is not the initial one of the host.
+/// True if this process's user namespace is not the initial one of the host.
 bool is_in_user_namespace(const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
 /// base::fix_line() of a command that only root may run.

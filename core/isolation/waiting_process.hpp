@@ -25,8 +25,8 @@ class WaitingProcess {
     /// Kills it, unless it was released, and does not wait: its death may come a moment later.
     ~WaitingProcess();
 
-    /// One message (unix(7), SCM_RIGHTS). 0 or errno, EAGAIN where too many wait to be read. Precondition:
-    /// `fds` are one at least and k_max_zygote_fds at most.
+    /// Sends a message (unix(7), SCM_RIGHTS). Returns 0 or errno, EAGAIN where too many wait to be read.
+    /// Precondition: `fds` are one at least and k_max_zygote_fds at most.
     int send(std::string_view text, std::span<const int> fds) const;
     /// A socket of whole messages; its other end is the process's descriptor 0.
     int socket() const noexcept { return socket_.get(); }

@@ -32,7 +32,7 @@ static_assert(k_max_env_bytes < k_max_shell_state_bytes);
 // This variable tells a guest the process limit (RLIMIT_NPROC) for everything that it starts. The guest
 // removes it from the environment.
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
-// A sandbox that met its limit of processes is crowded while fewer than one place in this many is free.
+// A sandbox that met its limit of processes is crowded while at most one place in this many is free.
 inline constexpr std::uint32_t k_crowded_share = 8;
 
 }  // namespace atl::base

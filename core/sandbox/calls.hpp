@@ -15,7 +15,7 @@
 namespace atl::sandbox {
 
 struct CallSpec {
-    /// Whether the guest may be silent behind its reply for as long as it likes.
+    /// `allowed`: the guest may be silent behind its reply for as long as it likes.
     enum class Silence : std::uint8_t { bounded, allowed };
 
     std::string_view command;  // a command of the guest, of static storage: bridge::cmd
@@ -28,7 +28,7 @@ class CallObserver {
     virtual ~CallObserver() = default;
     /// The guest takes input now: CallSpec names a call that has some. At most once, before the reply.
     virtual void on_ready() {}
-    /// Of a call that lasts. The text of a JSON object, valid during the call.
+    /// The progress of a call that lasts: the text of a JSON object, valid during the call.
     virtual void on_progress(std::string_view /*json*/) {}
     /// The call has been granted. `json` is the text of an object, valid during the call. on_end() follows,
     /// behind the bytes, if there are any.

@@ -1,5 +1,5 @@
-// What a watch of a workspace tells, in the words of the sandbox: paths are bounded text and nothing else is
-// certain of them. The rules of operations.hpp hold.
+// The changes that a watch of a workspace tells, in the words of the sandbox: paths are text of bounded
+// length, and nothing else about them is certain. The rules of operations.hpp hold.
 #pragma once
 
 #include <cstdint>

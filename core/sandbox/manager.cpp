@@ -137,7 +137,7 @@ Result<void> Manager::find_host_uid(Sandbox& sandbox) const {
     return {};
 }
 
-/// Whether processes of its earlier generations, or with its uid, may be left.
+/// True if processes of its earlier generations, or with its uid, may be left.
 bool Manager::has_undying(const Sandbox& sandbox) const {
     if (undying_.size() == 0)
         return false;
@@ -288,7 +288,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
         if (lookup(id, number) != nullptr && !limit_reached(id))
             perform(*lookup(id), lookup(id, number)->machine.channel_lost(detail));
     });
-    // Those of a sandbox without a net namespace of its own would be the host's.
+    // The ports of a sandbox without a net namespace of its own would be the host's.
     if (has_own_net(generation.network) && !sandbox.is_bare)
         generation.channel->watch_ports([this, id, number](std::vector<std::uint16_t> ports) {
             Generation* const living = lookup(id, number);

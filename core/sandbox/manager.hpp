@@ -82,7 +82,7 @@ class Observer {
         (void)sandbox_id;
         (void)status;
     }
-    /// What its preview shows has changed. As on_status().
+    /// Its preview's settings have changed, or the sandbox freezes or ends. The rules of on_status() hold.
     virtual void on_preview(const std::string& sandbox_id, const PreviewSettings& preview) {
         (void)sandbox_id;
         (void)preview;
@@ -120,7 +120,7 @@ class Manager {
     /// Serves sandboxes with network mode `egress`; without it they do not start. Set before the first
     /// sandbox is started; must outlive the last one.
     void set_egress(Egress* egress) { egress_ = egress; }
-    /// Whether a sandbox may have this network. Errors: network_not_allowed, invalid_field, host_unsupported.
+    /// Succeeds if this network is allowed. Errors: network_not_allowed, invalid_field, host_unsupported.
     base::Result<void> check_network(NetworkMode mode, const EgressSettings& egress) const;
 
     /// Succeeds if a generation may start now. A frozen generation counts like a running one: it may be
@@ -138,8 +138,8 @@ class Manager {
     /// Gives a sandbox that is nobody's to a user, with its place and memory. Cannot fail where has_share().
     /// Precondition: the sandbox is known. Errors: user_share, capacity.
     base::Result<void> give_to(const std::string& id, const base::ShareHolder& holder);
-    /// Whether the host has less memory left than the reserve. What is nobody's yet does not start then, nor
-    /// what belongs to a user whose sandboxes hold more than that user's share of the memory; below half of
+    /// True if the host has less memory left than the reserve. A sandbox that has no user yet does not start
+    /// then, nor one of a user whose sandboxes hold more than that user's share of the memory; below half of
     /// the reserve nothing starts.
     bool is_host_short() const;
     /// Compares users: the larger one has more of what is short. That is the host's memory while it is short,
@@ -148,8 +148,8 @@ class Manager {
     /// True if an idle sandbox of this user may be ended for others. While the host is short of memory,
     /// those of users within their share of it are kept if another user is beyond.
     bool may_spare(const base::ShareHolder& holder) const;
-    /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
-    /// ever start with them. Errors: user_share, capacity.
+    /// Succeeds if a sandbox may have these limits from now on; without a living generation, if it could ever
+    /// start with them. Errors: user_share, capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
     const Limits& default_limits() const noexcept { return settings_.default_limits; }
     /// Keeps a place for a start, whether there is one or not: room_for() others is less until this ends.
@@ -157,7 +157,7 @@ class Manager {
     std::unique_ptr<Reservation> reserve(const Demand& demand);
     /// How many sandboxes are worth evicting for a start with these limits that finds no room.
     std::size_t worth_evicting(const Limits& limits) const;
-    /// Whether the disk has too little room for another workspace to grow.
+    /// True if the disk has too little room for another workspace to grow.
     bool is_disk_short() const { return ports_.disk.is_short(); }
     /// Succeeds if this owner may have another workspace. Errors: user_share, capacity.
     base::Result<void> room_for_files(const std::optional<std::string>& owner) const {
@@ -236,10 +236,10 @@ class Manager {
     /// generation for its memory limit, this call ends the generation. A caller that sees a broken stream
     /// calls this first, since the kernel's event may come later.
     std::optional<Exit> limit_reached(const std::string& id);
-    /// Whether limit_reached() may be true: cheap enough to be asked at the end of each turn.
+    /// True if limit_reached() may give an exit: cheap enough to be asked at the end of each turn.
     bool is_limit_suspected(const std::string& id) const;
-    /// Whether its processes have met their limit and hardly one more has room: what is started next may
-    /// fail. Cheap enough to be asked at the start of each turn.
+    /// True if its processes have met their limit and hardly one more has room, so that the next program may
+    /// fail to start. Cheap enough to be asked at the start of each turn.
     bool is_crowded(const std::string& id) const;
     /// True from when a generation that was ready is being ended until it is gone.
     bool is_ending(const std::string& id) const;
@@ -265,11 +265,11 @@ class Manager {
     /// The mode counts from the next generation on, the rest at once. Does nothing for a sandbox that is not
     /// known.
     void set_network(const std::string& id, const NetworkSettings& network);
-    /// Of the living generation, else of the next.
+    /// The network mode of the living generation, else of the next.
     NetworkMode network(const Record& record) const;
-    /// Of the living generation; empty without one, or if this host does not account.
+    /// The usage of the living generation, empty without one; only sockets if this host does not account.
     Usage usage(const std::string& id) const;
-    /// As last measured; none without a living generation.
+    /// The disk usage that was measured last; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
     /// Calls DiskGuard::check_room().
     void check_room(const std::string& id, std::optional<std::uint64_t> bytes,
@@ -288,7 +288,7 @@ class Manager {
     /// Has the lifetime of channel(). What it makes may outlive the generation (operations.hpp).
     Operations* operations(const std::string& id);
     Status status(const std::string& id) const;
-    /// Of this sandbox, or, with an empty id, of a sandbox that would be made now.
+    /// The enforcement for this sandbox or, with an empty id, for a sandbox that would be made now.
     Enforcement enforcement(NetworkMode network, const std::string& id = {}) const;
     /// Includes the generations of undying().
     std::size_t living() const noexcept { return living_; }
@@ -306,7 +306,7 @@ class Manager {
     const SandboxLogs& logs() const noexcept { return logs_; }
     /// A note of the server in the log of the living generation; does nothing without one.
     void note(const std::string& id, std::string text);
-    /// Of a sandbox that is removed.
+    /// Forgets the log of a sandbox that is removed.
     void drop_log(const std::string& id) { logs_.drop(id); }
     /// SandboxLogs::leave() of a sandbox that is being removed, and drop_of().
     void leave_log(const std::string& id, const std::string& user_id) { logs_.leave(id, user_id); }

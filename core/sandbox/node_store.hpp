@@ -1,5 +1,5 @@
-// What this host knows of its sandboxes, beside the store of conversations: facts that say nothing on another
-// host. A port: SQLite implements it (core/store/node_store.hpp), the simulation has one in memory.
+// The facts that this host keeps of its sandboxes, beside the store of conversations; they say nothing on
+// another host. A port: SQLite implements it (core/store/node_store.hpp), the simulation has one in memory.
 //
 // The two stores are never committed together: a start finds either one older than the other, and
 // start_sweep.hpp says what counts then. All facts can be made anew from the workspaces.

@@ -1,4 +1,4 @@
-// What the server does inside a living sandbox beside its agent's turns: a port next to Channel (ports.hpp),
+// Work of the server inside a living sandbox beside its agent's turns: a port next to Channel (ports.hpp),
 // whose rules hold here, too. An operation lives as long as the object that stands for it: destroying it
 // cancels it, and no callback of it is called any more. Observers outlive their operations; they may destroy
 // them in any call. What the sandbox sends is passed on only as fast as the observer takes it.
@@ -46,7 +46,7 @@ struct RunExit {
 };
 
 enum class OutputKind : std::uint8_t { standard, error };
-/// What a program has for its input and output.
+/// The kind of a program's input and output.
 enum class StreamKind : std::uint8_t { pipes, terminal };
 
 struct TerminalSize {
@@ -94,7 +94,7 @@ class Run {
     virtual void signal(int number) = 0;
     /// Bytes that write() took and that have not been passed on to the program yet.
     virtual std::size_t waiting_input_bytes() const { return 0; }
-    /// Of an attached process with a terminal; nothing happens otherwise.
+    /// Resizes the terminal of an attached process; nothing happens to a process without one.
     virtual void resize(const TerminalSize& /*size*/) {}
     /// After RunObserver::is_full().
     virtual void resume() = 0;
@@ -138,7 +138,7 @@ struct ProcessSpec {
     std::optional<TerminalSize> terminal;  // then `program.stdin_kind` says nothing
 };
 
-/// One that is there, in the words of the sandbox.
+/// A process that runs, or has ended and is still kept, in the words of the sandbox.
 struct ProcessInfo {
     std::string id;
     std::string tag;
@@ -154,7 +154,7 @@ struct ProcessInfo {
     std::optional<RunExit> exit;  // of one that has ended
 };
 
-/// What is asked of a process beside its input. Several members: in their order.
+/// A request to a process beside its input. Several members are carried out in their order.
 struct ProcessControl {
     enum class Input : std::uint8_t { keep, end };
 

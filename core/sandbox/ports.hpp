@@ -122,7 +122,7 @@ struct KnownSandboxes {
     std::function<base::Result<std::optional<Record>>(const std::string& sandbox_id)> find;
 };
 
-/// What a start found of workspaces.
+/// The result of a sweep: the workspaces that a start found.
 struct Sweep {
     std::size_t unclaimed = 0;  // moved to the trash
     std::size_t orphans = 0;    // now, those of earlier starts with them
@@ -134,9 +134,9 @@ struct Sweep {
     std::vector<std::uint32_t> orphan_owners;  // not to be handed out at all
 };
 
-/// What a sweep asks and tells, one workspace at a time: nobody holds a list of all.
+/// The calls of a sweep, for a single workspace at a time: nobody holds a list of all.
 struct SweepCalls {
-    /// Whether the store has this sandbox. An error ends the sweep before anything is done with this
+    /// True if the store has this sandbox. An error ends the sweep before anything is done with this
     /// workspace.
     std::function<base::Result<bool>(const std::string& sandbox_id)> is_known;
     /// Once for each workspace of a sandbox that the store has. An error ends the sweep.
@@ -158,7 +158,7 @@ class DiskGuard {
                                                           std::uint32_t host_uid) = 0;
     /// The store has a record of this sandbox: from now on no start takes its workspace for half-made.
     virtual void claim(const std::string& sandbox_id) = 0;
-    /// One look at the disk. A link in its place, or whatever else is no folder, is no workspace.
+    /// Looks at the disk. A link or anything else in its place that is no folder is no workspace.
     virtual bool has_workspace(const std::string& sandbox_id) const = 0;
     /// Succeeds if this user may have another workspace: what it holds counts, and what it deleted until it
     /// is removed. Errors: user_share; capacity, also while the disk is short.
@@ -182,12 +182,12 @@ class DiskGuard {
         (void)sandbox_id;
         (void)user;
     }
-    /// Whether the disk has less than the reserve: then nothing new should begin to write.
+    /// True if less than the reserve is free on the disk: then nothing new should begin to write.
     virtual bool is_short() const { return false; }
     /// Where the workspace is; no look at the disk.
     virtual std::filesystem::path workspace(const std::string& sandbox_id) const = 0;
-    /// Whether a generation may start on the workspace now. Errors: sandbox_failed, for a while, where those
-    /// before have overshot its limit too often.
+    /// Succeeds if a generation may start on the workspace now. Errors: sandbox_failed, for a while, if
+    /// earlier generations have overshot its limit too often.
     virtual base::Result<void> may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const {
         (void)sandbox_id;
         (void)limit_mb;
@@ -264,7 +264,7 @@ struct InnerListener {
     std::function<std::shared_ptr<const void>()> count;
 };
 
-/// One started generation: its processes and its listening bridge socket.
+/// A started generation: its processes and its listening bridge socket.
 class Process {
   public:
     /// Kills the processes that still run, without waiting.
@@ -291,7 +291,7 @@ class Process {
         (void)port;
         return base::Error(base::Errc::host_unsupported);
     }
-    /// Whether connect() may be called now. Where the server is not root it may have to make sockets first.
+    /// True if connect() may be called now. A server that is not root may have to make sockets first.
     virtual bool can_connect() const { return true; }
     /// Calls `ready` once, from the loop, when it is worth to ask can_connect() again: also when the process
     /// has ended, and after the end of this object.
@@ -322,7 +322,7 @@ class Launcher {
 class Egress {
   public:
     virtual ~Egress() = default;
-    /// Whether a sandbox may have these settings. Errors: invalid_field; network_not_allowed, by a ceiling.
+    /// Succeeds if a sandbox may have these settings. Errors: invalid_field; network_not_allowed (a ceiling).
     virtual base::Result<void> check(const EgressSettings& settings) const = 0;
     /// Checks the settings of a generation that is to start. They passed check() once, perhaps in an earlier
     /// run of the server, whose operator allowed more. Errors: those of check().
@@ -365,7 +365,7 @@ class UidLeases {
     virtual void hold(const std::vector<std::uint32_t>& host_uids) { (void)host_uids; }
 };
 
-/// One event as an agent wrote it, checked by the host's end of the bridge.
+/// An event as an agent wrote it, checked by the host's end of the bridge.
 struct AgentEvent {
     std::string_view name;  // one of the names an agent may write
     std::string_view data;  // the text of a JSON object: valid, UTF-8, within k_max_event_depth, one line

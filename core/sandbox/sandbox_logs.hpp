@@ -78,7 +78,7 @@ class SandboxLogs {
     std::optional<LogPage> read(const std::string& id, std::uint64_t after,
                                 std::optional<LogStream> only = std::nullopt) const;
 
-    /// Of all logs without processes.
+    /// The bytes of all logs without processes.
     std::size_t retired_bytes() const noexcept { return retired_bytes_; }
 
   private:

@@ -125,7 +125,7 @@ Result<Sweep> Sweeper::sweep(std::vector<std::string> held_ids) {
     return disk_.sweep(std::move(calls));
 }
 
-// Of a sandbox that is known and has a workspace.
+// Adopts the uid of a sandbox that is known and has a workspace, or notes that another server has it.
 Result<void> Sweeper::adopt(const std::string& id) {
     const auto facts = node_.find(id);
     if (!facts)

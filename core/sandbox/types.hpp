@@ -31,7 +31,7 @@ enum class NetworkMode : std::uint8_t {
     host,   // the host's
     egress  // as none, with a proxy of the server's as the one way out
 };
-/// Whether a sandbox has a net namespace of its own.
+/// True if a sandbox with this mode has a net namespace of its own.
 constexpr bool has_own_net(NetworkMode mode) noexcept {
     return mode != NetworkMode::host;
 }

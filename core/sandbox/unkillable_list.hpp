@@ -48,7 +48,7 @@ class UnkillableList {
     void add(Remains remains);
     /// To be called by `on_exit` of the kept process. False if no process of this generation is kept.
     bool process_exited(const std::string& sandbox_id, std::uint32_t generation);
-    /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 belongs to no
+    /// True if processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 belongs to no
     /// single sandbox.
     bool holds(const std::string& sandbox_id, std::uint32_t host_uid) const;
     /// Assigns unnamed remains that have this sandbox's uid, if it is not 0, to it. Returns the additional

@@ -23,7 +23,7 @@ Result<void> copy_database(const std::filesystem::path& database, const std::fil
     try {
         SQLite::Database from(database.string(), SQLite::OPEN_READWRITE,
                               static_cast<int>(base::k_backup_patience.count()));
-        // One transaction from begin to end: writers go on beside it (lang_vacuum.html, "VACUUM INTO").
+        // The copy is a single transaction; writers go on beside it (lang_vacuum.html, "VACUUM INTO").
         SQLite::Statement vacuum(from, "VACUUM INTO ?");
         vacuum.bind(1, file.string());
         vacuum.exec();

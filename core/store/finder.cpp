@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t k_hour_ms = 3'600'000;
 constexpr std::size_t k_few_rows = 16;
-// Of metadata in the rows that a page looks at: SQLite reads long rows whole.
+// The bytes of metadata in the rows that a page may look at: SQLite reads long rows whole.
 constexpr std::size_t k_looked_at_bytes = 1024UL * 1024;
 
 bool has_range_of_activity(const ListFilter& filter) {

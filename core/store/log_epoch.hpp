@@ -26,7 +26,7 @@ namespace atl::store {
 class SqliteStore;
 class SqliteNodeStore;
 
-/// What a start finds.
+/// The facts that a start compares with the marks.
 struct EpochPlace {
     std::string place;             // of the database: another one for each copy of it
     std::string boot;              // of the host, not empty

@@ -19,7 +19,7 @@ class LogPurge {
     /// `database` has the tables of schema.hpp and outlives this.
     explicit LogPurge(SQLite::Database& database);
 
-    /// As Store::purge_log().
+    /// Removes rows as Store::purge_log() says.
     conversation::Purged remove(std::int64_t key, std::uint64_t below_seq, conversation::PurgeBound bound);
 
   private:

@@ -45,7 +45,7 @@ struct SqliteNodeStore::Impl : Connection {
     }
     void bind(const std::string& sandbox_id) { erase->bind(1, sandbox_id); }
 
-    /// One transaction of `statement`, once for each.
+    /// Executes `statement` once for each of `all`, in a single transaction.
     template <class Each>
     Result<void> run_all(SQLite::Statement& statement, std::span<const Each> all) {
         try {

@@ -15,7 +15,7 @@ namespace atl::store {
 
 class SqliteNodeStore final : public sandbox::NodeStore {
   public:
-    /// Of the log: from here on the helper writes it back.
+    /// The bytes of the write-ahead log from which on the helper writes it back.
     static constexpr std::uintmax_t k_log_due_bytes = 4UL * 1024 * 1024;
 
     /// Opens or makes the database. `helper` outlives the last call. Errors: storage_failed, with the remedy.

@@ -75,8 +75,8 @@ class SqliteStore final : public conversation::Store, public secrets::SecretStor
     /// with the process.
     void check_files();
 
-    /// Whether another process may open the database: only while it makes a checkpoint or a backup. Otherwise
-    /// this connection keeps its locks, which saves six system calls a commit (pragma.html, locking_mode).
+    /// `shared` lets another process open the database, for a checkpoint, a backup or long reads. `exclusive`
+    /// keeps this connection's locks, which saves six system calls a commit (pragma.html, locking_mode).
     enum class Sharing : std::uint8_t { exclusive, shared };
     /// Each sharer shares for itself; the database is exclusive only while no sharer shares it.
     enum class Sharer : std::uint8_t { checkpoint, backup, lists };

@@ -1,6 +1,6 @@
-// What a load needs of the turns of one conversation, and of the events behind them: reads of as many rows as
-// its log allows. The server has them made by a process of its own (list_reads.hpp); a start, which serves
-// nobody yet, and tests make them in place. Internal to core/store and to atoll-helper.
+// Reads the turns of one conversation, and the parts of the events behind them that a load needs: as many
+// rows as its log has. A helper process does it for the server (list_reads.hpp); a start, which serves nobody
+// yet, and tests do it in place. Internal to core/store and to atoll-helper.
 //
 // Invariants: every read is a range of one b-tree, the conversation's own; the result is bounded, however
 // long the log is; what was cut from the log and is still to be purged is in none of it, but for the number

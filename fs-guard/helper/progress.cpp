@@ -18,7 +18,7 @@ struct Progress {
     Clock::time_point told;
 };
 
-// One request at a time.
+// The helper works on one request at a time, so there is one progress.
 Progress& progress() {
     static Progress current;
     return current;

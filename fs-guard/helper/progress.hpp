@@ -8,7 +8,7 @@ namespace atl::helper {
 
 /// From now on the request is `id`, the text of a JSON value.
 void begin_progress(std::string id);
-/// One entry of a tree is done. Costs a look at the clock.
+/// Call this for each entry of a tree that is done. It costs a look at the clock.
 void note_progress();
 
 }  // namespace atl::helper

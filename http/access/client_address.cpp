@@ -47,7 +47,7 @@ std::string_view last_element(const Request& request, std::string_view name) {
     return {};
 }
 
-// Whether `text` may follow "//" in a URI, without user and path (RFC 3986 section 3.2).
+// True if `text` may follow "//" in a URI: a host, perhaps with a port (RFC 3986 section 3.2).
 bool is_authority(std::string_view text) noexcept {
     constexpr std::size_t k_longest = 255 + 6;  // a name of RFC 1035 and a port
     return is_visible_ascii(text, k_longest) && text.find_first_of("/?#@\\,\"<>") == std::string_view::npos;

@@ -12,7 +12,7 @@ using base::Error;
 using base::Result;
 using std::chrono::seconds;
 
-// Of all peers of Unix sockets; a multicast prefix is no client's (RFC 4291 section 2.7).
+// The number of all peers of Unix sockets. No client has it: it is a multicast prefix (RFC 4291 section 2.7).
 constexpr std::uint64_t k_unix_number = UINT64_MAX;
 
 RateLimiter::Rate per_second(std::size_t count) {

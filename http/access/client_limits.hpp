@@ -45,11 +45,11 @@ class ClientLimits {
     /// The same subject with its authenticated principal.
     LimitSubject subject_of(LimitSubject subject, const Principal& principal) const noexcept;
 
-    /// One more connection. A trusted proxy has as many as it wants. Errors: too_many_connections.
+    /// Counts a connection of `peer`. A trusted proxy has no limit. Errors: too_many_connections.
     base::Result<CountLimiter::Lease> connect(const PeerAddress& peer, const TrustedProxies& trusted);
-    /// One more request of the address, with or without a key. Errors: too_many_requests.
+    /// Counts a request of the address, with or without a key. Errors: too_many_requests.
     base::Result<void> request(const LimitSubject& subject, base::SteadyTime now);
-    /// One more request of the key, if it is known and limited. Errors: too_many_requests.
+    /// Counts a request of the key, if it is known and limited. Errors: too_many_requests.
     base::Result<void> key_request(const LimitSubject& subject, base::SteadyTime now);
     /// A key or token was sent and is wrong. Errors: too_many_requests; the caller answers with it instead.
     base::Result<void> failed_login(const LimitSubject& subject, base::SteadyTime now);
@@ -57,7 +57,7 @@ class ClientLimits {
     base::Result<void> frame(const LimitSubject& subject, base::SteadyTime now);
     /// The JSON of a request or a frame that was let in had so many values, which count for both, too.
     void charge(const LimitSubject& subject, std::size_t nodes, base::SteadyTime now);
-    /// One more stream of the conversation. Errors: too_many_streams.
+    /// Counts a stream of the address, and of the key and the conversation. Errors: too_many_streams.
     base::Result<StreamLease> stream(const LimitSubject& subject, std::string_view conversation_id);
 
   private:

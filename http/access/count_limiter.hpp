@@ -42,7 +42,7 @@ class CountLimiter {
     CountLimiter(const CountLimiter&) = delete;
     CountLimiter& operator=(const CountLimiter&) = delete;
 
-    /// One more item for the holder `who`; nothing if `who` has reached the limit.
+    /// Takes an item for the holder `who`; nothing if `who` has reached the limit.
     std::optional<Lease> take(std::uint64_t who);
 
     /// How many have at least one.

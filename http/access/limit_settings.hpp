@@ -8,8 +8,8 @@
 
 namespace atl::http {
 
-/// Whether addresses of the loopback, and Unix sockets, have the limits of an address: the clients behind
-/// them are the operator's own programs, or, behind a proxy that is not named, all clients together.
+/// The limits of loopback addresses and Unix sockets, except on failed logins, which always count. Their
+/// clients are the operator's own programs, or, behind a proxy that is not trusted, all clients together.
 enum class LoopbackLimits : bool { none, as_others };
 
 struct LimitSettings {

@@ -37,7 +37,7 @@ class RateLimiter {
     /// `most_entries` at least 1.
     RateLimiter(Rate rate, std::size_t most_entries) noexcept : rate_(rate), most_entries_(most_entries) {}
 
-    /// One more action of the subject `who` at `now`. Zero: it is allowed and counted. Otherwise it is
+    /// Asks for an action of the subject `who` at `now`. Zero: it is allowed and counted. Otherwise it is
     /// refused and not counted, and would be allowed after the returned time.
     Nanos take(std::uint64_t who, base::SteadyTime now);
     /// The time after which one more action of `who` is allowed. Nothing is counted.

@@ -21,7 +21,7 @@ namespace atl::http {
 /// The word for it in requests and in a token; "" for full.
 std::string_view scope_name(Scope scope) noexcept;
 
-/// Whether a token of this scope is for a sandbox; else it is for a conversation.
+/// True if a token of this scope is for a sandbox; else it is for a conversation.
 constexpr bool is_of_sandbox(Scope scope) noexcept {
     return scope == Scope::files || scope == Scope::terminal || scope == Scope::preview;
 }
@@ -52,7 +52,7 @@ class StreamTokens final : public TokenVerifier {
     /// HMAC-SHA256 of `claims` in hexadecimal, for other records with this key: what it signs must not begin
     /// as a token does.
     std::string signature_of(std::string_view claims) const;
-    /// Whether `signature` is that of `claims`, in a time that does not tell where it differs.
+    /// True if `signature` is the signature of `claims`, compared in constant time.
     bool is_signed(std::string_view claims, std::string_view signature) const;
 
   private:

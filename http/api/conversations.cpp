@@ -85,7 +85,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
     if (key.has_error())
         co_return key.error();
     if (!key->empty()) {
-        // Those of one user, or of one key without a user; an Idempotency-Key has no line break.
+        // Each user, and each API key without a user, has its own idempotency keys; they have no line break.
         const Principal& sender = context.principal;
         form->idempotency_key =
             (sender.user_id ? "u" + *sender.user_id : "k" + sender.limit_key) + '\n' + *key;
@@ -204,7 +204,7 @@ Task<Result<Response>> async_interrupt(Api& api, RequestContext& context) {
         co_return id.error();
     auto start = [&](Manager::Reply<View> reply) { api.conversations.interrupt(*id, std::move(reply)); };
     auto view = co_await context.async_reply<View>(start);
-    // What a conversation is, its metadata above all, is for keys.
+    // Only API keys may read a conversation and its metadata: a token gets no body.
     if (view.has_value() && context.principal.is_token()) {
         Response done;
         done.status = 204;

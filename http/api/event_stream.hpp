@@ -28,7 +28,7 @@ class EventFeed {
     virtual base::Result<conversation::Batch> next(std::size_t limit_bytes) = 0;
     virtual void on_wake(StreamWake wake) = 0;
     virtual std::uint64_t cursor() const noexcept = 0;
-    /// Of the log; empty: it says none.
+    /// The epoch of the log; empty: it has none.
     virtual std::string_view epoch() const noexcept { return {}; }
     /// The meaning is that of Response::payer.
     virtual std::optional<base::ShareHolder> payer() const { return std::nullopt; }
@@ -73,17 +73,17 @@ inline constexpr std::string_view k_event_stream_type = "text/event-stream";
 /// The beginning of a stream that can be resumed: how many milliseconds a browser waits before it reconnects.
 inline constexpr std::string_view k_retry_hint = "retry: 1000\n\n";
 
-/// Whether frames have an `event:` field with the type: `?named=1`.
+/// The content of the `event:` field of frames: none, or the type (`?named=1`).
 enum class EventNames : std::uint8_t { none, types };
 
-/// What a route with such a stream has among its query parameters.
+/// The query parameter `named` of routes with an event stream.
 inline constexpr QueryParameter k_named_parameter{
     "named", R"({"type":"integer","minimum":0,"maximum":1,"default":0})",
     "1: each frame of an event stream has an `event:` field with its type."};
 /// Errors: invalid_field.
 base::Result<EventNames> event_names(const RequestContext& context);
 
-/// What a route that takes a cursor of a conversation's log has among its query parameters.
+/// The query parameter `after` of routes that take a cursor of a conversation's log.
 inline constexpr QueryParameter k_log_cursor_parameter{
     "after",
     R"({"oneOf":[{"type":"integer","minimum":0},{"type":"string","pattern":"^[0-9]+-[a-z0-9]{1,32}$"}],"default":0})",

@@ -1,6 +1,6 @@
-// What requests and responses look like: recorded from a run of the real server by
-// tests/integration/examples_test.cpp, which also fails where they have become untrue. The file examples.json
-// becomes part of the library when it is built.
+// Examples of requests and responses, recorded from a run of the real server by
+// tests/integration/examples_test.cpp, which fails if they are no longer true. The file examples.json becomes
+// part of the library when it is built.
 #pragma once
 
 #include <string_view>

@@ -9,7 +9,7 @@
 namespace atl::http {
 namespace {
 
-// Of the output; a multiple of three, so that base64 has no padding inside. Escaped it is six times as long.
+// Bytes of output in a piece. A multiple of three needs no base64 padding; an escaped byte takes up to six.
 constexpr std::size_t k_answer_piece_bytes = 12UL * 1024;
 static_assert(k_answer_piece_bytes % 3 == 0);
 

@@ -1,7 +1,7 @@
-// One program of an exec, from its start to what became of it: it holds the lease on the sandbox, passes the
-// input on, hands output to a sink, and knows why it ended, also where the sandbox ended under it. Destroying
-// it ends the program's process group. Not here: what becomes of the output (exec_answer.hpp,
-// exec_stream.hpp).
+// A run of a program by exec, from its start to its end. It holds the lease on the sandbox, passes the input
+// to the program and its output to a sink, and knows why the program ended, also if the sandbox ended first.
+// Destroying it ends the program's process group. Not here: the form in which the client gets the output
+// (exec_answer.hpp, exec_stream.hpp).
 #pragma once
 
 #include <functional>

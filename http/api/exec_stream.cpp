@@ -100,7 +100,7 @@ void ExecStream::write_data(std::string& out, sandbox::OutputKind kind, std::str
     out += k_frame_end;
 }
 
-// What the program itself left open is told; a character that the bound cut is not.
+// An incomplete character at the end is sent if the program left it so, but not if the limit cut it.
 void ExecStream::write_end(std::string& out) {
     for (const auto kind : {sandbox::OutputKind::standard, sandbox::OutputKind::error}) {
         const Output& output = outputs_[static_cast<std::size_t>(kind)];

@@ -62,7 +62,7 @@ void ExecutionSocket::on_message(Opcode opcode, std::string_view payload) {
 
 void ExecutionSocket::split(std::string text) {
     const std::string& user = follower_.execution().holder().name();
-    // What is being sent may not change: produce() takes it.
+    // The callback leaves its answer to produce(): out() may not change while it is being sent.
     splitting_ = checks_->split(user, k_answer_value, std::move(text),
                                 [this](base::Result<execution::SplitJson> parts) {
                                     parts_ = std::move(parts);

@@ -42,7 +42,7 @@ struct Wanted {
     std::vector<execution::ToolSpec> specs;  // of its tools
 };
 
-/// What is asked for, with an engine and tools that exist. Errors: those of the form and of
+/// The execution that `form` asks for, with an engine and tools that exist. Errors: those of the form and of
 /// Engines::choose().
 Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, const std::string& sandbox_id) {
     Wanted wanted;

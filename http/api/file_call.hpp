@@ -12,7 +12,7 @@
 
 namespace atl::http {
 
-/// Of a path that a body names: in `toHref` each byte may be an escape of three.
+/// The length limit of a path in a body: in `toHref` each byte may be an escape of three characters.
 inline constexpr std::size_t k_max_target_bytes = 3 * base::k_max_path_bytes;
 
 /// The members of a `file` command as JSON text.
@@ -38,7 +38,7 @@ class FileMembers {
     std::string json_;
 };
 
-/// What a reply says of a file.
+/// The description of a file in a reply.
 struct FileReply {
     std::string entry;         // the text of an object
     std::string name;          // UTF-8
@@ -52,7 +52,7 @@ struct FileReply {
 /// Errors: bridge_failed, if it lacks an entry or says what no file can have.
 base::Result<FileReply> parse_file_reply(std::string_view json);
 
-/// Whether a call goes on when its client has left.
+/// The end of a call whose client has left: at once, or when its work is done.
 enum class OnDisconnect : std::uint8_t { cancel, finish };
 
 /// Begins a call and waits for its reply.
@@ -85,7 +85,7 @@ inline const QueryParameter k_all_parameter{
     "1: also `.atoll`, `.bash_history`, `.cache`, `.config`, `.local`, `.node_repl_history`, `.npm` and "
     "`.python_history` at the top of the workspace."};
 
-/// What every route of files may fail with, besides what it adds.
+/// The errors that every route of files may give, and then `more`, those of a single route.
 std::vector<base::Errc> file_errors(std::initializer_list<base::Errc> more);
 
 }  // namespace atl::http

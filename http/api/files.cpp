@@ -36,7 +36,7 @@ Task<Result<Response>> async_stat(Api& api, RequestContext& context) {
     co_return response;
 }
 
-/// Whether the path text `cursor` names something in the directory `path`.
+/// True if the path text `cursor` names something below the directory `path`.
 bool is_cursor_of(std::string_view path, std::string_view cursor) {
     while (path.ends_with('/'))
         path.remove_suffix(1);

@@ -22,7 +22,7 @@ Property log_epoch(const char* means) {
     return {"logEpoch", means, text()};
 }
 
-/// One of these schemas, told apart by `type`.
+/// A schema that accepts any of `schemas`, told apart by `type`.
 Schema by_type(std::initializer_list<std::pair<const char*, const char*>> schemas) {
     Schema out;
     for (const auto& [type, name] : schemas) {

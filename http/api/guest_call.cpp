@@ -93,7 +93,7 @@ Task<Result<bool>> GuestCall::async_send_some(BodySource& body, std::span<char> 
     }
     if (!failure_ && !reply_) {
         const auto count = co_await body.async_read_some(room);
-        // What ended while the client was silent ended first.
+        // A reply or failure that came while the client was silent counts, not an error of the body.
         const bool is_wanted = !failure_ && !reply_;
         if (is_wanted && count.has_error())
             co_return count.error();

@@ -11,7 +11,7 @@ namespace atl::http {
 
 std::vector<QueryParameter> list_parameters();
 
-/// What they ask for; a key with a user asks for that user's. Errors: invalid_field, user_not_allowed.
+/// A key with a user lists that user's conversations only. Errors: invalid_field, user_not_allowed.
 base::Result<conversation::ListQuery> read_list_query(const RequestContext& context);
 
 }  // namespace atl::http

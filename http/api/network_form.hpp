@@ -11,8 +11,8 @@
 
 namespace atl::http {
 
-/// Of `reader`'s member `network`; nothing where there is none. Errors go to `reader`: invalid_field,
-/// unknown_field. Rules are in normal form then; what they may name is checked in sandbox::Egress::check().
+/// Reads the member `network`; nothing where there is none. Errors go to `reader`: invalid_field,
+/// unknown_field. The rules are in normal form then; sandbox::Egress::check() decides if they are allowed.
 std::optional<sandbox::NetworkSettings> read_network(ObjectReader& reader);
 /// The same for a sandbox without a conversation, where nobody can be asked.
 std::optional<sandbox::NetworkSettings> read_network_alone(ObjectReader& reader);

@@ -292,7 +292,7 @@ class Document {
         return {{"$ref", "#/components/responses/" + name}};
     }
 
-    /// As a test run met it; else as the server writes it: some errors cannot be brought about at will.
+    /// An example of a problem from a test run, or as the server writes it: a test cannot cause each error.
     Schema problem_example(Errc code) {
         const Schema& recorded = examples_["problems"];
         const auto found = recorded.find(std::string(base::code_name(code)));

@@ -18,7 +18,7 @@ using conversation::Reply;
 using conversation::SandboxView;
 using conversation::View;
 
-/// Whether `pattern` is `prefix` itself or a path below it.
+/// True if `pattern` is `prefix` itself or a path below it.
 bool is_below(std::string_view pattern, std::string_view prefix) noexcept {
     return pattern.starts_with(prefix) && (pattern.size() == prefix.size() || pattern[prefix.size()] == '/');
 }

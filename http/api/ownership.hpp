@@ -24,8 +24,8 @@ namespace atl::http {
 /// must outlive the route.
 void guard_route(Api& api, Route& route);
 
-/// Whether the request's key reaches the sandbox `id`, for a route whose path does not name it. Errors:
-/// not_found, likewise for an unknown one; storage_failed.
+/// Checks that the request's key may use the sandbox `id`, for a route whose path does not name it. Errors:
+/// not_found, also if there is no such sandbox; storage_failed.
 base::Task<base::Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id);
 
 /// Tells the kind of the thing that has `id`, which is no sandbox's, for the detail of a not_found; empty:

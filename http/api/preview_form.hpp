@@ -10,8 +10,8 @@ namespace atl::http {
 
 inline constexpr IntRange k_port_range{1, 65'535};
 
-/// Of `reader`'s member `preview`; all empty where there is none. Errors go to `reader`: invalid_field also
-/// for a port that is named twice, one that the server holds, and none or too many of them.
+/// Reads the member `preview`; all empty where there is none. Errors go to `reader`: invalid_field also for
+/// a port that is named twice or that the server holds, and for no ports or too many.
 sandbox::PreviewChanges read_preview(ObjectReader& reader);
 void write_preview(base::JsonWriter& json, const sandbox::PreviewSettings& preview);
 /// The schemas PreviewChanges and PreviewSettings.

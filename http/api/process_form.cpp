@@ -71,7 +71,7 @@ void check_length(ObjectReader& reader, const sandbox::RunSpec& program) {
                     "at most " + std::to_string(base::k_max_process_spec_bytes) + " bytes");
 }
 
-/// What a process was started with, as far as it is told.
+/// The program and settings of a process that answers show.
 struct Program {
     const std::string& tag;
     const std::optional<std::string>& command;

@@ -14,7 +14,7 @@ namespace atl::http {
 
 inline constexpr IntRange k_terminal_range{1, base::k_max_terminal_side};
 inline constexpr IntRange k_process_timeout_range{1, base::k_max_process_timeout.count()};
-/// Of a frame's `type`, of a signal's name.
+/// The length limit of a short word: a frame's `type`, a signal's name, `stdin`, `restart`.
 inline constexpr std::size_t k_max_process_word_bytes = 32;
 
 /// When a process is started again. `generation`: in each new generation of its sandbox.
@@ -44,7 +44,7 @@ struct ProcessFrame {
 base::Result<ProcessFrame> read_process_frame(const Json& body);
 
 void write_process(base::JsonWriter& json, const sandbox::ProcessInfo& process, Restart restart);
-/// One that is kept to be started again, and is not there now.
+/// Writes a process that is kept to be started again, and is not there now.
 void write_stopped(base::JsonWriter& json, const sandbox::ProcessSpec& spec);
 /// The members of an end: exitCode, signal, timedOut.
 void write_exit(base::JsonWriter& json, const sandbox::RunExit& exit);

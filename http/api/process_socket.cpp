@@ -12,7 +12,7 @@ using base::Error;
 constexpr char k_input_byte = 0;
 constexpr char k_output_byte = 1;
 constexpr char k_error_byte = 2;
-// What the line discipline of a terminal takes for the end of input (termios(3), VEOF).
+// The byte that the line discipline of a terminal takes for the end of input (termios(3), VEOF).
 constexpr char k_end_of_transmission = 4;
 
 }  // namespace

@@ -34,7 +34,7 @@ Task<Result<ProcessList>> async_find(Api& api, RequestContext& context, const st
     co_return std::move(*found).value_or(ProcessList());
 }
 
-/// Those of a sandbox that are started again in each generation, whether they are there or not.
+/// The processes of a sandbox that are started again in each generation, there or not.
 Task<Result<KeptList>> async_kept(Api& api, RequestContext& context, const std::string& id) {
     auto look = [&](conversation::Reply<KeptList> reply) {
         api.conversations.kept_processes(id, std::move(reply));
@@ -47,7 +47,7 @@ bool holds(const std::vector<Process>& processes, const std::string& id) {
     return std::ranges::any_of(processes, [&id](const Process& process) { return process.id == id; });
 }
 
-/// Those that are there, then those that are only kept.
+/// Writes the processes that are there, then those that are only kept.
 void write_all(base::JsonWriter& json, const ProcessList& found, const KeptList& kept) {
     for (const ProcessInfo& process : found)
         write_process(json, process, holds(kept, process.id) ? Restart::generation : Restart::never);
@@ -168,7 +168,7 @@ Task<Result<Response>> async_answer_control(Api& api, RequestContext& context,
     co_return response;
 }
 
-/// Whether it was a process that is started again; it is not from now on.
+/// Ends the restarts of the process in the path. True if it was one that is started again.
 Task<Result<bool>> async_forget(Api& api, RequestContext& context) {
     const auto path = process_path(context);
     if (path.has_error())
@@ -194,7 +194,7 @@ Task<Result<Response>> async_signal(Api& api, RequestContext& context) {
     if (was_kept.has_error())
         co_return was_kept.error();
     auto response = co_await async_answer_control(api, context, control);
-    // One that has ended already, or whose generation has, is told no more than that it does not come back.
+    // Such a signal to a kept process succeeds even if it or its generation is over: it does not come back.
     const bool is_over = response.has_error() && (response.error().code() == Errc::not_found ||
                                                   response.error().code() == Errc::process_ended);
     if (!*was_kept || !is_over)
@@ -216,7 +216,7 @@ Task<Result<Response>> async_resize(Api& api, RequestContext& context) {
     co_return co_await async_answer_control(api, context, control);
 }
 
-/// Whether stdin ends behind the bytes of the request. Errors: invalid_field.
+/// Reads from `eof` if stdin ends behind the bytes of the request. Errors: invalid_field.
 Result<sandbox::ProcessControl::Input> wanted_end(const RequestContext& context) {
     using Input = sandbox::ProcessControl::Input;
     const std::string* end = context.query_value("eof");

@@ -21,7 +21,7 @@ class ResultFrame {
     void end();
     /// Moves what may be sent now behind `out`.
     void take(std::string& out);
-    /// Whether a part of the frame was taken: in its stream nothing but its rest may follow.
+    /// True if a part of the frame was taken: in its stream nothing but its rest may follow.
     bool is_begun() const noexcept { return is_begun_; }
 
   private:

@@ -18,7 +18,7 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-/// One call. It outlives its destruction as a HostedCall until no callback of it is on its way.
+/// The state of a call. finish() keeps it until its callback has returned, even without its HostedCall.
 class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
                             private sandbox::CallObserver {
   public:

@@ -30,7 +30,7 @@ class SandboxToolHost final : public execution::ToolHost {
     std::unique_ptr<execution::HostedCall> call(const std::string& tool, const std::string& args_json,
                                                 std::function<void(base::Result<std::string>)> done) override;
 
-    /// As tools of a program: those of these names, with their published schemas, each with the strongest
+    /// The tools of a program: those of these names, with their published schemas, each with the strongest
     /// policy that `tools` has for its name; behind them the others of `tools`.
     static std::vector<execution::ToolSpec> specs(const std::vector<std::string>& names,
                                                   std::vector<execution::ToolSpec> tools);

@@ -9,7 +9,7 @@
 namespace atl::http {
 namespace {
 
-// Of a guest's words about its progress.
+// The length limit of a guest's progress message.
 constexpr std::size_t k_message_bytes = 200;
 
 }  // namespace

@@ -27,7 +27,7 @@ class ToolStream final : public ProgressStream {
           tool_(std::move(names)),
           unavailable_(std::move(unavailable)) {}
 
-    /// Whether a call that was begun ended so because its sandbox, or the way to it, is gone.
+    /// True if `code` says that the sandbox of a call that had begun, or the connection to it, is gone.
     static bool means_lost_sandbox(base::Errc code) noexcept;
 
     /// The only frame of a stream whose result, the text of an object, is known at once.

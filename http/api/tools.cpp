@@ -188,8 +188,8 @@ Task<Result<Response>> async_without_sandbox(Api& api, RequestContext& context, 
     co_return known_result(context, tool, form, unavailable_json(form, unready, kind));
 }
 
-/// Whether the sandbox is not there for this client: unknown, another's, ended, or not to be started. What is
-/// of the server as a whole is none of that.
+/// True if the sandbox is not there for this client: unknown, another's, ended, or not started. Errors of the
+/// server as a whole do not count.
 bool is_unavailable(Errc code) {
     return ToolStream::means_lost_sandbox(code) || is_unready(code);
 }
@@ -294,7 +294,7 @@ void tell_changes(Api& api, const ToolForm& form, std::string_view reply) {
         api.conversations.files_changed(*form.sandbox_id, change);
 }
 
-/// Whether the tool is one that writes. What it has begun is finished, and told, also if the client leaves.
+/// True if the tool writes files. A write that has begun is finished, and logged, even if the client leaves.
 bool changes_files(std::string_view tool) {
     return tool == "write_file" || tool == "replace";
 }
@@ -369,7 +369,7 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
     (*call)->on_replied([&api, asked = *form](std::string_view reply) { tell_changes(api, asked, reply); });
     if (context.accepts() == MediaType::event_stream)
         co_return stream_response(api, std::move(*call), name, *form);
-    // What has begun to write is told to the log also if nobody reads the answer.
+    // A write that has begun is waited for even if the client leaves, so that the log gets its changes.
     auto waiting = changes_files(name) ? (*call)->async_reply() : (*call)->async_reply_for_client();
     const auto reply = co_await std::move(waiting);
     if (reply.has_error() && ToolStream::means_lost_sandbox(reply.error().code())) {

@@ -17,7 +17,7 @@ using PublicUrl = std::function<std::string(const std::string& sandbox_id, std::
 std::string preview_url(const PublicUrl& url, const std::string& sandbox_id, sandbox::NetworkMode network,
                         const sandbox::PreviewSettings& preview);
 
-/// Whether a conversation is written with the content of its open turn.
+/// The content of a conversation's open turn: left out of its JSON, or written.
 enum class TurnContent : std::uint8_t { left_out, written };
 /// With TurnContent::written an open turn has its `start`.
 void write_conversation(base::JsonWriter& json, const conversation::View& view, TurnContent content,

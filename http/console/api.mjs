@@ -92,7 +92,7 @@ export class Api {
         const body = optionId === null ? { outcome: 'cancelled' } : { optionId };
         return this.json('POST', `${pathOf(id)}/permissions/${encodeURIComponent(permissionId)}`, { body });
     }
-    /** What a sandbox uses now. */
+    /** The resources that a sandbox uses now. */
     usage(sandboxId) {
         return this.json('GET', `${sandboxPathOf(sandboxId)}/metrics`);
     }

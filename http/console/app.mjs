@@ -33,7 +33,7 @@ for (const [name, id] of Object.entries({
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
 }))
     at[name] = byId(id);
-// Those of the other views, by their own names in another spelling.
+// The elements of the other views are named by their ids, in camel case.
 for (const id of [
     'tabs', 'terminal-tab', 'files-panel', 'tree', 'file-new', 'folder-new', 'file-upload', 'folder-upload', 'file-input', 'folder-input',
     'file-download', 'file-rename', 'file-delete', 'files-problem', 'files-said', 'files-hidden', 'editor', 'editor-empty', 'editor-open', 'editor-name',
@@ -187,7 +187,7 @@ byId('sign-out').addEventListener('click', async () => {
 
 function close() {
     ++opening;
-    // What they ask is about this conversation; Back leaves it while they are open.
+    // Both dialogs ask about this conversation, which Back of the browser can leave while they are open.
     at.deleteDialog.close();
     at.askDialog.close();
     workbench?.destroy();

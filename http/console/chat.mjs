@@ -1,5 +1,5 @@
-// One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true. The page has one
-// place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
+// The open conversation: follows its log, shows it, sends messages, and keeps badges and buttons up to date. The page shows
+// a single conversation: an answer that comes after destroy() must not be shown, since another one may be there by then.
 import { button, h } from './dom.mjs';
 import { Files } from './files.mjs';
 import { Follower, isAboutKey } from './follower.mjs';
@@ -346,7 +346,7 @@ export class Chat {
         }
     }
 
-    // One Esc is easily hit by accident, and may be meant for something else.
+    // Two presses of Esc stop the turn: a single one is easily an accident, or meant for something else.
     #escape(event) {
         if (event.key !== 'Escape' || event.isComposing || this.#at.stop.hidden) return;
         // In another view it belongs to that.

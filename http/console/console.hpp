@@ -11,7 +11,7 @@
 
 namespace atl::http {
 
-/// One file of the console. Of static storage.
+/// A file of the console, in static storage.
 struct ConsoleFile {
     std::string_view name;          // "console.css"
     std::string_view content_type;  // with its charset
@@ -22,7 +22,7 @@ struct ConsoleFile {
 /// Every file, in no order that matters. Made from http/console by embed.cmake.
 std::span<const ConsoleFile> console_files() noexcept;
 
-/// Whether the build had the package of the terminal (npm/README.md).
+/// True if the build had the package of the terminal (npm/README.md).
 bool console_has_terminal() noexcept;
 
 /// True if `if_none_match` (RFC 9110 section 13.1.2) names `etag`: then the client has these bytes already.

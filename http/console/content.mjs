@@ -1,4 +1,4 @@
-// What a file's bytes are to the editor: text that can be written back as it was, a picture, or bytes. Pure.
+// The content of a file for the editor: text that can be written back as it was, a picture, or bytes. Pure.
 
 /** Bytes of a file that are read at most; a longer one is shown in part, and is not edited. */
 export const MAX_SHOWN_BYTES = 1024 * 1024;

@@ -1,5 +1,5 @@
-// What was typed in this tab and neither sent nor saved, by conversation: it is there again when its conversation is. It goes with
-// the page. Pure.
+// Drafts: the text that was typed in this tab and neither sent nor saved, by conversation. It is there again when its
+// conversation is opened again, and is lost when the page goes. Pure.
 
 export class Drafts {
     #messages = new Map(); // id -> text

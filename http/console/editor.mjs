@@ -88,7 +88,7 @@ export class Editor {
         }
     }
 
-    /** What lay at `path` lies nowhere, or at `to`: edits go there with it. */
+    /** The file or folder at `path` is now at `to`, and edits go there with it; `to` null: it is gone, with its edits. */
     moved(path, to) {
         const open = this.path;
         const now = (one) => to + one.slice(path.length);

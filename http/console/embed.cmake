@@ -18,7 +18,7 @@ foreach(path IN LISTS FILES)
     string(SUBSTRING "${digest}" 0 32 digest)
     string(LENGTH "${bytes}" size)
     math(EXPR size "${size} / 2")
-    # One literal a kilobyte: compilers dislike lines without end.
+    # Each literal has 128 bytes at most: compilers dislike endless lines.
     string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
     string(REPEAT "." 512 line)
     string(REGEX REPLACE "(${line})" "\\1\"\n     \"" bytes "${bytes}")

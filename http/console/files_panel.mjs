@@ -55,7 +55,7 @@ export class FilesPanel {
         this.#comeBack([...edits.keys()]);
     }
 
-    // What was not saved when the conversation was left: to be seen, also where its file is gone.
+    // Shows the edits that were not saved when the conversation was left, even if their files are gone.
     #comeBack(paths) {
         for (const path of paths) this.#tree.reveal(path);
         if (paths.length > 0) this.#editor.open(paths.at(-1));

@@ -18,7 +18,7 @@ const ABOUT_KEY = ['unauthorized', 'invalid_authorization', 'invalid_key'];
 export const isAboutKey = (code) => ABOUT_KEY.includes(code);
 
 /**
- * What the end of a connection asks for, by the server's code:
+ * The reaction to the end of a connection, by the server's code:
  * `retry` as soon as the backoff allows, `renew` at once with a new token, `reset` to read the log from its beginning,
  * `stop` for good.
  */

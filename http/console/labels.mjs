@@ -109,7 +109,7 @@ export function ago(time, now) {
     return new Date(time).toLocaleDateString();
 }
 
-/** What the connection's state means to people: {text, tone}. */
+/** The connection's state in words for people: {text, tone}. */
 export function connectionOf({ name, detail = '' }, transport) {
     switch (name) {
         case 'live':

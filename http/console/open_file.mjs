@@ -1,4 +1,4 @@
-// One file that people look at and edit: what was read, what was typed, and saving that overwrites no other change. Pure.
+// A file that people look at and edit: the text as read and as typed. save() overwrites no change of others. Pure.
 import { bytesOf, contentOf, MAX_SHOWN_BYTES } from './content.mjs';
 
 export class OpenFile {
@@ -25,7 +25,7 @@ export class OpenFile {
         this.size = size;
         this.isWhole = isWhole;
         this.content = contentOf(bytes, isWhole);
-        /** What is typed; of a text only. */
+        /** The text as typed; '' for a file that is no text. */
         this.text = this.content.text ?? '';
         this.hasChanged = false;
     }

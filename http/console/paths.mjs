@@ -30,7 +30,7 @@ export function shownName(href) {
 }
 
 /**
- * What a sandbox says of a path, if that is one: in the form that hrefOf() makes. Else null: a browser would make another
+ * The path that a sandbox names, in the form that hrefOf() makes; null if it is none: a browser would make another
  * address of `..` or `\`, and send the key to it.
  */
 export function soundHref(said) {
@@ -52,12 +52,12 @@ export function nameOf(path) {
     return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** Whether `path` is `folder` or lies below it. */
+/** True if `path` is `folder` or lies below it. */
 export function isWithin(path, folder) {
     return folder === '' || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** What is wrong with a name that is to be made, in words; null if nothing is. */
+/** The fault of a name for a new entry, in words; null if it has none. */
 export function nameProblem(name) {
     if (name === '') return 'A name is needed.';
     if (name === '.' || name === '..') return `“${name}” is no name of a file.`;
@@ -67,7 +67,7 @@ export function nameProblem(name) {
     return null;
 }
 
-// One byte has one form.
+// Gives each byte a single form: itself if it needs no escape, else an escape in capitals.
 function canonical(escape) {
     const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
     return /[\w.~-]/.test(character) ? character : escape.toUpperCase();

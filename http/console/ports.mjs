@@ -40,12 +40,12 @@ export class Ports {
         return { text: `Port ${port} is closed: nothing listens there. It is shown again as soon as something does.`, canResume: false };
     }
 
-    /** Those with an address, as [port, address], the smallest first. */
+    /** The open ports with an address, as [port, address], the smallest first. */
     get shown() {
         return [...this.#open].filter(([, url]) => url !== null).sort(([a], [b]) => a - b);
     }
 
-    /** Those without one. */
+    /** The open ports without an address. */
     get hidden() {
         return [...this.#open].filter(([, url]) => url === null).map(([port]) => port).sort((a, b) => a - b);
     }

@@ -1,4 +1,4 @@
-// One process of a sandbox over its WebSocket, which comes and goes while the process lives on: every byte of output
+// A process of a sandbox over a WebSocket, which may break and be opened again while the process runs: every byte of output
 // once, in order, and input in the order in which it was typed. Pure but for the socket that it is given.
 //     binary frames: the first byte says what the rest is, INPUT to the server, OUTPUT and ERROR from it
 //     text frames: JSON with a `type`

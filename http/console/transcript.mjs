@@ -32,7 +32,7 @@ const CAUSES = {
 const LIMIT_OF = { oom: 'memoryMb', disk: 'diskMb', disk_limit: 'diskMb' };
 const ERRORS = new Set(['agent_crashed', 'agent_failed', 'oom', 'disk_limit', 'sandbox_crashed', 'sandbox_failed']);
 
-// Of what a warning gives bytes, and what it says of them.
+// The resources whose warnings give bytes, each with its sentence.
 const SHORT_OF_BYTES = {
     memory: 'The sandbox runs short of memory',
     memory_pressure: 'Processes in the sandbox wait for memory',
@@ -46,7 +46,7 @@ function partOf(type, data) {
     if (type === 'sandbox_terminated') return 2;
     return type === 'sandbox_paused' ? 3 : -1;
 }
-// What may stand between two parts.
+// The events that may stand between two parts.
 const BETWEEN = new Set(['turn_complete', 'done', 'port_closed', 'egress_denied', 'egress_closed', 'egress_request', 'egress_resolved']);
 
 /** The events that together tell of one end of a sandbox: a warning, the turn's error, the end, the pause. */
@@ -83,7 +83,7 @@ class Incident {
         return this.#needless.join();
     }
 
-    /** One card in place of the lines that showed its events. */
+    /** The card in place of the lines that showed its events. */
     card(turn) {
         const lines = [...this.#details];
         const { limitBytes, peakBytes } = this.#end;

@@ -21,7 +21,7 @@ export class Tree {
     isOpen(path) {
         return this.#open.has(path);
     }
-    /** What is at `path`, or undefined where nothing was listed. */
+    /** The entry at `path`, or undefined where nothing was listed. */
     find(path) {
         return this.#folders.get(parentOf(path))?.entries.find((entry) => entry.path === path);
     }

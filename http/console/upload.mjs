@@ -1,5 +1,5 @@
-// What was dropped or chosen, as files with their places below the folder that they go to, and their way there. The places
-// are text, the folder is an href (paths.mjs). Pure but for the objects of the browser that it is given.
+// The upload of files that were dropped or chosen, with their paths below the folder that they go to. These paths are
+// text, the folder is an href (paths.mjs). Pure but for the objects of the browser that it is given.
 import { ApiError } from './api.mjs';
 import { hrefOf, join, nameProblem } from './paths.mjs';
 

@@ -27,7 +27,7 @@ function toneOf(share) {
 
 const isNumber = (value) => typeof value === 'number' && Number.isFinite(value);
 
-/** Of a use and its limit: {text, share, tone}; a use of null is not known. */
+/** A use compared with its limit: {text, share, tone}; a use of null is not known. */
 function measure(used, limit, words) {
     if (!isNumber(used)) return { text: 'not known', share: null, tone: '' };
     const share = isNumber(limit) && limit > 0 ? Math.min(1, used / limit) : null;
@@ -68,7 +68,7 @@ export class Usage {
         return { text: `${Math.round(percent)} % of ${limit} %`, share: Math.min(1, percent / limit), tone: '' };
     }
 
-    /** Of the newest HISTORY samples, the oldest first; null where one was not known. */
+    /** The shares in the newest HISTORY samples, the oldest first; null where a share was not known. */
     shares(name) {
         return this.#shares[name];
     }
@@ -129,7 +129,7 @@ export class Poller {
         this.#clear();
     }
 
-    /** Whether anyone looks has changed. */
+    /** Call this when the answer of isSeen() has changed. */
     look() {
         this.#clear();
         if (this.#runs) this.#next(0);

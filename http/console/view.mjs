@@ -367,7 +367,7 @@ export class TranscriptView {
         for (const seq of seqs === '' ? [] : seqs.split(',')) this.#shown(seq)?.remove();
     }
 
-    /** One card in place of the lines of the events that are part of it. */
+    /** Shows a card in place of the lines of the events that are part of it. */
     #incident(turn, { key, others, title, text, raise, seq }) {
         this.#remove(others);
         const card = this.#shown(key) ?? this.#line(turn, '', '', seq);

@@ -14,7 +14,7 @@ export function foldersOf(frame) {
     const named = (frame.changes ?? []).flatMap((change) => [change?.href, change?.toHref]);
     const paths = named.filter((href) => href !== undefined).map(soundHref);
     if (paths.length === 0 || paths.includes(null)) return null;
-    // Of a folder itself its own entries may be others, too.
+    // A path that changed may be a folder, whose own entries may have changed, too.
     return [...new Set(paths.flatMap((path) => [parentOf(path), path]))];
 }
 
@@ -72,7 +72,7 @@ export class Watch {
         const parser = new SseParser((frame) => {
             const value = JSON.parse(frame.data);
             this.#note(foldersOf(value));
-            // What changes in some folders is not told.
+            // The sandbox cannot watch some folders: polling finds their changes.
             if (value.type === 'incomplete' && !this.#polls) this.#poll();
         });
         const reader = response.body.getReader();

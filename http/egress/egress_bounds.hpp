@@ -1,7 +1,7 @@
-// What sandboxes may take on their ways out, all listeners of one together: connections at a time, and as the
-// shares of users, since each is two connections of the server; connections a second; names that are looked
-// up at a time; bytes in a turn of the loop. A rate delays and refuses nothing, but where a request would
-// wait for too long; that refusal is delayed, too. Not here: the deadlines of one connection
+// Bounds for the ways out of sandboxes, over all listeners of a sandbox together: connections at a time, for
+// a sandbox and for a user, since each of them is two connections of the server; connections a second; names
+// that are looked up at a time; bytes in a turn of the loop. A rate delays a request, and refuses it, later,
+// only where it would wait for too long. Not here: the deadlines of one connection
 // (core/plain/egress_limits.hpp).
 #pragma once
 
@@ -41,7 +41,7 @@ class EgressBounds {
 
     /// How long the next connection of the sandbox has to wait to be accepted.
     base::Millis pause(const std::string& sandbox_id) const;
-    /// One more connection of the sandbox, as long as the result lives. Errors: capacity; user_share.
+    /// Counts a connection of the sandbox as long as the result lives. Errors: capacity; user_share.
     base::Result<std::shared_ptr<const void>> enter(const std::string& sandbox_id);
     /// Calls `done`, from inside the call or later, when the sandbox may look up one more name, connect to an
     /// upstream and make a handshake with it. Errors: capacity, user_share: its turn would come too late.

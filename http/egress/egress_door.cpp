@@ -277,7 +277,7 @@ base::Task<base::Result<EgressGrant>> EgressDoor::async_ask(RequestContext& cont
 
 base::Task<base::Result<EgressGrant>> EgressDoor::async_grant(RequestContext& context,
                                                               std::uint16_t default_port) {
-    // What is refused has its turn, too: a program that asks again and again costs no more than others.
+    // A refused request has its turn, too: a program that asks again and again costs no more than others.
     const auto turn = co_await async_turn(context);
     // The answer would show what the proxy has added (RFC 9110 section 9.3.8).
     if (context.request.method_text == "TRACE")

@@ -54,7 +54,7 @@ class EgressDoor final : public Service, public std::enable_shared_from_this<Egr
                                                                         const EgressGrant& target,
                                                                         EgressReport& report);
 
-    /// Those of its sandbox's bytes; may be null.
+    /// The turns in which the sandbox's bytes move; null without EgressParts::bounds.
     const std::shared_ptr<RelayTurns>& turns() const noexcept { return turns_; }
 
     TargetForms targets() const noexcept override { return TargetForms::of_proxy; }

@@ -1,7 +1,7 @@
-// One request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose bytes
-// pass if they begin as they should, or a request with an absolute target. Invariants: no byte of a tunnel
-// reaches the upstream before the first of them are known to be TLS for the granted name, unless the rule
-// takes any bytes, and no other ClientHello that the upstream asks for is for another name; Host is the
+// Serves one request on the way out of a sandbox, once its target is granted and connected: CONNECT, whose
+// bytes pass if they begin as they should, or a request with an absolute target. Invariants: no byte of a
+// tunnel reaches the upstream before the first of them are known to be TLS for the granted name, unless the
+// rule takes any bytes, and no other ClientHello that the upstream asks for is for another name; Host is the
 // granted name. The TLS of a host whose rule sets headers ends here: requests in it are read, and SNI, the
 // name of the tunnel and Host are one (a second ClientHello may name another host, which chooses nothing:
 // certificate, upstream and Host stay those of the granted name). Not here: rules, look-ups, connections

@@ -1,5 +1,5 @@
-// What the proxy of a sandbox asks of others, as small interfaces: the rules, look-ups, connections, the
-// first bytes of a tunnel, and who is told of requests. Tests have fakes of each.
+// Small interfaces to what the proxy of a sandbox needs: the rules, look-ups, connections, the first bytes of
+// a tunnel, and reports on requests. Tests have fakes of each.
 #pragma once
 
 #include <cstdint>
@@ -47,16 +47,16 @@ class EgressRules {
                                                std::uint16_t default_port) const = 0;
     /// Removes the addresses of that target that no connection may be made to.
     virtual void keep_dialable(const EgressGrant& grant, EgressAddresses& addresses) const = 0;
-    /// Whether the operator names that address and port with --egress-private.
+    /// True if the operator names that address and port with --egress-private.
     virtual bool is_opened(const IpAddress& address, std::uint16_t port) const = 0;
-    /// Whether what these rules, or the rules before them, have granted may go on.
+    /// True if what these rules, or the rules before them, have granted may go on.
     virtual bool holds(const EgressGrant& grant) const = 0;
 };
 
 class EgressPolicy {
   public:
     virtual ~EgressPolicy() = default;
-    /// As sandbox::Egress::check().
+    /// The same check as sandbox::Egress::check().
     virtual base::Result<void> check(const sandbox::EgressSettings& settings) const = 0;
     /// Never null. Settings that check() refuses now grant nothing.
     virtual std::unique_ptr<const EgressRules> rules(const sandbox::EgressSettings& settings) const = 0;
@@ -93,7 +93,7 @@ class EgressSecrets {
                                     const std::function<void(std::string_view value)>& take) const = 0;
 };
 
-/// What the first bytes of a tunnel are.
+/// The kind of the first bytes of a tunnel.
 enum class EgressOpening : std::uint8_t {
     more,     // cannot be told yet
     name,     // a ClientHello with a server name
@@ -125,7 +125,7 @@ enum class EgressReason : std::uint8_t {
     rule,             // the host is listed, but its rule lets no such request through
 };
 inline constexpr std::size_t k_egress_reasons = 8;
-/// Of static storage.
+/// The text has static storage.
 std::string_view to_string(EgressReason reason) noexcept;
 
 /// How a program inside asks: with CONNECT, an absolute target, a path below the name of a route, or inside a

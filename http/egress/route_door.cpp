@@ -121,7 +121,7 @@ base::Task<Result<Response>> RouteDoor::async_answer(RequestContext& context) {
 
 base::Task<Result<Response>> RouteDoor::async_open(RequestContext& context, const Asked& asked,
                                                    std::shared_ptr<EgressReport> report) {
-    // What is refused has its turn, too, as at the proxy.
+    // A refused request waits for its turn, too, as at the proxy.
     const auto turn = co_await door_->async_turn(context);
     const auto path = path_of(context.request, asked, *report);
     if (path.has_error())

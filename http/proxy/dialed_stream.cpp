@@ -109,7 +109,7 @@ bool DialedStream::is_full() const {
     return input().size() >= base::k_relay_piece_bytes;
 }
 
-// What came before an end is read before it.
+// Bytes that came before the end, or before an error, are read before it.
 void DialedStream::pump_read() {
     if (!reader_ || (input().empty() && !input_ended_ && !broken_))
         return;

@@ -23,7 +23,7 @@ bool is_idempotent(const Request& request) {
            request.method == Method::options;
 }
 
-// What both sides have still to do is done, now or by a waker.
+// Lets other work of the loop run. The wake that is posted here, or an earlier one, resumes the exchange.
 base::Task<Io> async_yield_exchange(Connection& connection) {
     connection.wake()->post();
     co_return co_await connection.async_pause();
@@ -250,7 +250,7 @@ bool Exchange::is_client_full() const {
     return !to_client_.empty() || (began_answer_ && answer_.body_left() > 0 && !upstream_->input().empty());
 }
 
-// As of a request.
+// Sends a body whose length is known straight from the input, as pass_body() does.
 bool Exchange::pass_answer() {
     fit_buffer(*upstream_);
     const std::string_view piece =
@@ -312,7 +312,7 @@ void Exchange::read_head() {
     answer_.begin(request_->request().method == Method::head);
 }
 
-// What is not sent of the request would be taken for the other protocol.
+// A part of the request that is not sent yet would be taken for the other protocol.
 bool Exchange::may_switch(const Request& request) const {
     const std::string_view wanted = wanted_upgrade(request);
     return !wanted.empty() && iequals(hop_fields(answer_.fields()).upgrade, wanted) && request_ended_ &&

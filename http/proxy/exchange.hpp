@@ -1,10 +1,10 @@
-// One request through the proxy: its head and body go to the dev server while they arrive, the answer goes to
-// the client while it arrives, both at once and in constant memory, each direction as fast as its reader.
-// After a 101 the connection is a tunnel until both sides have ended. Invariants: what cannot be completed is
-// cut, so that no client takes a part for the whole; a request is sent twice only if it is idempotent, has no
-// body, and a kept connection closed without a byte of an answer; where connections are scarce, a client for
-// whom the proxy waits keeps a least pace, or loses its own. Not here: which fields pass (heads.hpp),
-// who may ask (a service).
+// Passes one request through the proxy: its head and body go to the dev server while they arrive, the answer
+// goes to the client while it arrives, both at once and in constant memory, each direction as fast as its
+// reader. After a 101 the connection is a tunnel until both sides have ended. Invariants: what cannot be
+// completed is cut, so that no client takes a part for the whole; a request is sent twice only if it is
+// idempotent, has no body, and a kept connection closed without a byte of an answer; where connections are
+// scarce, a client for whom the proxy waits keeps a least pace, or loses its connection. Not here: which
+// fields pass (heads.hpp), who may ask (a service).
 #pragma once
 
 #include <functional>
@@ -51,7 +51,7 @@ class Exchange final : public Relay {
     base::Task<Outcome> async_run(Connection& connection, RequestParser& request,
                                   const ServerState& state) override;
 
-    /// Whether the dev server has the request, or a part of it, and has not begun its answer.
+    /// True if the dev server has the request, or a part of it, and has not begun its answer.
     bool is_waiting() const noexcept { return reached_ && is_unanswered(); }
     /// The client gets `error` unless an answer has begun. Resumes nothing from inside the call.
     void refuse_waiting(base::Error error);

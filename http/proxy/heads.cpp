@@ -12,7 +12,7 @@
 namespace atl::http {
 namespace {
 
-// Of one connection (RFC 9110 section 7.6.1), and those of the framing, which is the proxy's own.
+// Fields of one connection (RFC 9110 section 7.6.1), and of the framing, which the proxy makes itself.
 constexpr std::array<std::string_view, 11> k_hop_fields{
     "Connection", "Keep-Alive", "Proxy-Connection",   "Transfer-Encoding",   "Content-Length",
     "Upgrade",    "TE",         "Proxy-Authenticate", "Proxy-Authorization", "HTTP2-Settings",
@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 11> k_hop_fields{
 constexpr std::array<std::string_view, 6> k_forwarded_fields{
     "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Real-IP", "Forwarded"};
 
-// Of no use behind a preview's address: other addresses of the same server.
+// Other addresses of the same server, which are of no use behind a preview's address.
 constexpr std::string_view k_alternative_services = "Alt-Svc";
 // The key of the API, which has no business inside.
 constexpr std::string_view k_api_key_field = "X-API-Key";

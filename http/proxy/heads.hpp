@@ -1,5 +1,5 @@
-// What a proxy changes of the heads that pass through it (RFC 9110 section 7.6): fields of one hop go, the
-// framing is the proxy's own. A policy for each kind of proxy: before a preview the dev server is asked by
+// The changes to heads that pass through a proxy (RFC 9110 section 7.6): fields of one hop are left out, the
+// framing is the proxy's own. Each kind of proxy has its policy: before a preview the dev server is asked by
 // the name that it knows itself by, and its own origin in an answer becomes the preview's; on the way out of
 // a sandbox all else passes as it is. Pure. Not here: sockets and bodies (exchange.hpp).
 #pragma once
@@ -34,8 +34,8 @@ struct ProxiedHost {
     std::function<void()> on_cleared{};
 };
 
-/// Of the Clear-Site-Data field: the HTTP cache; local storage, IndexedDB, service workers. Not cookies,
-/// which have no ports.
+/// The field Clear-Site-Data, and its value: the HTTP cache; local storage, IndexedDB, service workers.
+/// Cookies stay, since they have no ports.
 inline constexpr std::string_view k_clear_field = "Clear-Site-Data";
 inline constexpr std::string_view k_clear_all = "\"cache\", \"storage\"";
 
@@ -46,7 +46,7 @@ struct BodyForm {
     std::optional<std::uint64_t> length;  // nothing, and not chunked: there is no body
 };
 
-/// What follows from the fields of one connection (Connection, Upgrade) of either head.
+/// The meaning of the fields of one connection (Connection, Upgrade) in either head.
 struct HopFields {
     /// The first protocol that is asked for, or the one that is agreed to; empty: none. Never h2c, which
     /// would end the proxy's sight of requests.
@@ -64,7 +64,7 @@ std::string_view wanted_upgrade(const Request& request);
 /// X-Forwarded-Proto is the visitor's in every request: only the hosts agree.
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body);
 
-/// What the client's connection can do with an answer, and what its browser is told beside it.
+/// The client's HTTP version, and what its connection and its browser are told beside an answer.
 struct ClientForm {
     unsigned version = 11;
     bool keep_alive = true;         // after this answer
@@ -93,9 +93,9 @@ class HeadPolicy {
                                    const std::vector<HeaderField>& trailers) const = 0;
     /// For an upstream that takes no byte.
     virtual base::Error unreachable() const = 0;
-    /// Whether the head of a request has a value that is to leave memory as soon as it was sent.
+    /// True if the head of a request has a value that is to leave memory as soon as it was sent.
     virtual bool has_secret() const { return false; }
-    /// As ProxiedHost has them.
+    /// Both do the same as the members of ProxiedHost of these names.
     virtual bool clears_site_data() const { return false; }
     virtual void on_cleared() const {}
 };
@@ -194,7 +194,7 @@ class RouteHeads final : public ForwardHeads {
 /// the port counts as such, and without one where the port is the scheme's own.
 std::string public_location(std::string_view value, const ProxiedHost& host);
 
-/// Whether `set_cookie` sets a cookie whose name begins with `prefix`, or that a server could take for one.
+/// True if `set_cookie` sets a cookie whose name begins with `prefix`, or that a server could take for one.
 bool sets_cookie(std::string_view set_cookie, std::string_view prefix) noexcept;
 
 /// Set-Cookie without its Domain attribute: a preview's cookies are for its own host alone.

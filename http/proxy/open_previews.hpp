@@ -16,7 +16,7 @@ namespace atl::http {
 
 class OpenPreviews {
   public:
-    /// What a request was allowed for.
+    /// The port that a request was allowed to reach, by a pass or without one.
     struct Visit {
         std::string sandbox_id;
         std::uint16_t port = 0;
@@ -31,7 +31,7 @@ class OpenPreviews {
     void end_unallowed(const std::string& sandbox_id, const sandbox::PreviewSettings& now);
     /// Answers those whose answer has not begun with `why`.
     void refuse_waiting(const std::string& sandbox_id, const base::Error& why);
-    /// Whether one that is activity waits for its dev server to begin an answer.
+    /// True if a visit that is activity waits for its dev server to begin an answer.
     bool is_awaited(const std::string& sandbox_id) const;
     bool contains(const std::string& sandbox_id) const { return open_.contains(sandbox_id); }
     std::size_t count() const noexcept { return open_.size(); }

@@ -12,7 +12,7 @@
 
 namespace atl::http {
 
-/// What a host name asks for.
+/// The preview that a host name asks for.
 struct PreviewName {
     std::string sandbox_id;             // lower case
     std::optional<std::uint16_t> port;  // none: the first that the preview shows
@@ -24,14 +24,14 @@ class PreviewNames {
     /// "preview-{id},preview-{id}-{port}". Errors: invalid_field, also for what is no domain.
     static base::Result<PreviewNames> make(std::string_view domain, std::string_view patterns);
 
-    /// Whether names can be made below `domain`: labels of letters, digits and inner hyphens (RFC 1123
-    /// section 2.1), with room for one more.
+    /// True if names can be made below `domain`: it has labels of letters, digits and inner hyphens (RFC 1123
+    /// section 2.1), and room for one more label.
     static bool is_domain(std::string_view domain) noexcept;
 
     const std::string& domain() const noexcept { return domain_; }
-    /// What `authority`, "host" or "host:port", asks for. Where it fits several patterns, the one with a port
-    /// counts. Errors: host_not_allowed for a name that is not one label below the domain; invalid_request
-    /// for a label that fits no pattern.
+    /// The preview that `authority`, "host" or "host:port", asks for. Where it fits several patterns, the one
+    /// with a port counts. Errors: host_not_allowed for a name that is not one label below the domain;
+    /// invalid_request for a label that fits no pattern.
     base::Result<PreviewName> read(std::string_view authority) const;
     /// The host name of a preview without port; with the port that it shows first, where every pattern has
     /// one.

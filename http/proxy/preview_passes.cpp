@@ -18,12 +18,12 @@ constexpr std::size_t k_max_path_bytes = 2048;
 constexpr int k_max_tried = 8;
 constexpr unsigned k_see_other = 303;
 
-// One for each sandbox: in port mode all previews have the host name localhost, and share their cookies.
+// A name for each sandbox: in port mode all previews have the host name localhost, and share their cookies.
 std::string cookie_name(std::string_view sandbox_id) {
     return fmt::format("{}-{}", k_own_cookies, sandbox_id);
 }
 
-// What is signed. Neither an id nor a host name has a line break.
+// The text that is signed. Neither an id nor a host name has a line break.
 std::string pass_claims_of(std::string_view sandbox_id, std::string_view authority, std::string_view expiry) {
     std::string host(authority);
     std::transform(host.begin(), host.end(), host.begin(),
@@ -87,7 +87,7 @@ base::Result<Response> PreviewPasses::enter(const Request& request, std::string_
     if (bearer->scope != Scope::preview)
         return Error(Errc::preview_private, "The token is for another scope than `preview`.");
     const auto left = bearer->expires_at - clock_.steady_now();
-    // What the token says, whatever passed between two looks at the clock.
+    // Rounding gives the token's own end, whatever time passed between two looks at the clock.
     const auto end = std::chrono::round<std::chrono::seconds>(clock_.wall_now() + left);
     const std::string expiry = std::to_string(end.time_since_epoch().count());
     Response response;

@@ -41,7 +41,7 @@ class PreviewPasses {
     const base::Clock& clock_;
 };
 
-/// Whether a browser stays at its origin when it is sent to `path`.
+/// True if a browser stays at its origin when it is sent to `path`.
 bool is_local_path(std::string_view path) noexcept;
 
 }  // namespace atl::http

@@ -49,7 +49,7 @@ void PreviewVisits::end(const std::string& sandbox_id) {
         note(sandbox_id, Traffic::served);
 }
 
-// One that is to be frozen takes what it can until then.
+// Wakes only a sandbox that is frozen already: until then it takes the bytes itself.
 void PreviewVisits::wake_sleeper(const std::string& sandbox_id) {
     conversations_.preview(sandbox_id, [self = self_, sandbox_id](const Result<PreviewView>& view) {
         if (*self != nullptr && view && view->status == sandbox::Status::frozen && view->settings.wakes())

@@ -1,7 +1,7 @@
-// What visits mean to a sandbox: bytes that pass are activity, and hold its generation for a moment, and so
-// does a request for whose answer somebody waits. What a visitor sends through a tunnel to a frozen sandbox
-// wakes it, where its settings say so. Not here: which visits are let in (preview_service.hpp), how often is
-// woken (preview_waker.hpp).
+// The effect of visits on a sandbox: bytes that pass are activity, and hold its generation for a moment, and
+// so does a request for whose answer somebody waits. Bytes that a visitor sends through a tunnel to a frozen
+// sandbox wake it, where its settings say so. Not here: which visits are let in (preview_service.hpp), how
+// often a sandbox is woken (preview_waker.hpp).
 #pragma once
 
 #include <functional>

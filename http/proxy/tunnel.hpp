@@ -16,15 +16,15 @@
 
 namespace atl::http {
 
-/// What went on: bytes of a request or of its answer, or of a tunnel on their way out; or bytes that the
-/// client sent through a tunnel.
+/// The bytes that went on: those of a request or of its answer, or of a tunnel on their way out; or bytes
+/// that the client sent through a tunnel.
 enum class Traffic : std::uint8_t { served, tunnelled_in };
 
 /// Gives the connection a buffer that fits what it has got now: a long body is read in long pieces, and an
 /// idle stream keeps little memory.
 void fit_buffer(Connection& from);
 
-/// Whether a connection is of no more use.
+/// True if a connection is of no more use.
 inline bool is_over(Io status) noexcept {
     return status == Io::failed || status == Io::stopped;
 }
@@ -55,7 +55,7 @@ class RelayTurns : public std::enable_shared_from_this<RelayTurns> {
     std::deque<std::shared_ptr<WakeEvent>> waiting_;
 };
 
-/// One relay between two connections that share a wake. Both, and the turns, outlive it.
+/// A relay's part in the turns. Its two connections share a wake; they and the turns outlive it.
 class RelayTurn {
   public:
     /// With null it may always move bytes.

@@ -43,12 +43,12 @@ struct UpstreamVisitor {
 struct UpstreamBounds {
     std::size_t of_sandbox = base::k_upstreams_of_sandbox;
     std::size_t of_all = base::k_max_upstreams;
-    /// Of a sandbox, where its guest makes them: each is a connection of the guest, too.
+    /// The bound for a sandbox whose guest makes the connections: each is a connection of the guest, too.
     std::size_t dialed_of_sandbox = base::k_max_guest_dials;
     unsigned user_share_percent = base::k_default_user_share_percent;
 };
 
-/// Whether the other end of a kept connection, a socket's, has neither ended it nor sent anything.
+/// True if the other end of a kept connection, a socket's, has neither ended it nor sent anything.
 bool is_quiet(ByteStream& stream);
 
 class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
@@ -62,7 +62,7 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
     using Dial = std::function<base::Result<std::unique_ptr<ByteStream>>(
         const std::string& sandbox_id, std::uint16_t port, std::shared_ptr<const void> held)>;
 
-    /// What it refers to must outlive it. `dial` is called where `connect` says host_unsupported.
+    /// All that it refers to must outlive it. `dial` is called where `connect` says host_unsupported.
     UpstreamPool(base::Executor executor, const base::Clock& clock, base::Timers& timers, Connect connect,
                  UpstreamBounds bounds = {}, Dial dial = nullptr);
     ~UpstreamPool();

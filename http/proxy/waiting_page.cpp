@@ -68,7 +68,7 @@ const began = Date.now() - performance.now();
 let until = 0;  // when the page stops to load itself; 0: it has not done so yet
 let wait = 1000;
 try {
-  // What load() has kept, if that brought this page. Programs of the preview may have written anything there.
+  // Times that load() kept, if it brought this page. Programs of the preview may have written anything there.
   const [at, end, next] = (sessionStorage.getItem(key) || "").split(" ").map(Number);
   if (Math.abs(began - at) < 10000 && end > 0 && end <= at + 300000 && next >= 1000 && next <= 30000) {
     until = end;

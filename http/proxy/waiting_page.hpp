@@ -21,7 +21,7 @@ bool is_navigation(const Request& request);
 /// share of the preview's owner.
 bool may_pass(base::Errc why) noexcept;
 
-/// Whether the dev server has got the request, and broke off its answer or gave none in time.
+/// True if the dev server has got the request, and broke off its answer or gave none in time.
 bool is_broken_answer(base::Errc why) noexcept;
 
 /// Precondition: may_pass(). Names the `port`, where that is known and nothing listens there. Asks again each
@@ -32,7 +32,7 @@ bool is_broken_answer(base::Errc why) noexcept;
 /// on reloading by itself. Nothing but its own script runs in it, and nothing but its own address is asked.
 Response waiting_page(base::Errc why, std::optional<std::uint16_t> port = {});
 
-/// Whether there is a closed_page() that says why.
+/// True if there is a closed_page() that says why.
 bool is_closed(base::Errc why) noexcept;
 
 /// Precondition: is_closed(). Says that the preview is private, has ended, or is none. Asks nothing.

@@ -1,4 +1,4 @@
-// What a handler gets to know of one request, and how it waits for the core's callbacks.
+// A request as its handler sees it, and the way in which the handler waits for the core's callbacks.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,9 @@ namespace atl::http {
 
 enum class MediaType : std::uint8_t { json, event_stream };
 
-/// What `accept` (RFC 9110 section 12.5.1) prefers of what this server can make: event_stream only if it is
-/// named and weighs at least as much as JSON; nothing if it is the only acceptable one and JSON is not.
-/// Anything else gets JSON.
+/// The media type that `accept` (RFC 9110 section 12.5.1) prefers: event_stream if its weight there is above
+/// 0 and at least that of application/json, else json. A type that is not named has weight 0, whatever a
+/// wildcard says.
 MediaType preferred_media(std::string_view accept) noexcept;
 
 /// Lives in the session's coroutine until the response has been sent.
@@ -33,7 +33,7 @@ class RequestContext {
   public:
     RequestContext(Request& of, std::shared_ptr<WakeEvent> wake, const bool& aborted)
         : request(of), wake_(std::move(wake)), aborted_(aborted) {}
-    /// Of a session: knows when its client leaves.
+    /// The context of a session's request: it knows when the client leaves.
     RequestContext(Request& of, Connection& connection);
     RequestContext(const RequestContext&) = delete;
     RequestContext& operator=(const RequestContext&) = delete;

@@ -12,13 +12,13 @@
 
 namespace atl::http {
 
-/// Whether the request is a preflight from an allowed origin: it has no key and goes to no route.
+/// True for a preflight from an allowed origin, which has no key and goes to no route.
 bool is_preflight(const Request& request, const std::vector<std::string>& allowed);
 
 /// True for the preflight of a page whose origin is refused. Precondition: it is.
 bool is_refused_preflight(const Request& request);
 
-/// What a preflight gets: 204, and which methods and fields a request may have.
+/// Answers a preflight with 204, and with the methods and fields that a request may have.
 const Route& preflight_route();
 
 /// Answers a refused preflight with 204 and all that it asks for. Else no browser would send the request

@@ -35,7 +35,7 @@ std::optional<std::string> find_token(const Request& request) {
     return token == nullptr ? std::nullopt : std::optional<std::string>(*token);
 }
 
-/// As the client gave it, without an epoch. The log is not looked at.
+/// The number that the client gave as `after`, without an epoch; 0: none. The log is not looked at.
 std::uint64_t after_in(const Request& request) {
     const auto items = parse_query(request.query);
     const std::string* const text = items ? find_item(*items, k_after_parameter) : nullptr;

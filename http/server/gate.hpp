@@ -28,7 +28,7 @@ class Gate final : public Service {
     void complete(const Request& request, Response& response) override;
 
   private:
-    /// What a refusal has beside its error.
+    /// The parts of a refusal besides its error.
     struct Refusal {
         std::string allow;
         bool by_close_frame = false;  // the client gets its WebSocket, and reads the error there

@@ -34,8 +34,8 @@ constexpr int k_backlog = 4096;
 constexpr int k_port_tries = 16;
 constexpr std::string_view k_unix = "unix:";
 constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
-// What the kernel holds of our output to a client before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it a
-// client that never reads costs net.ipv4.tcp_wmem's maximum, megabytes. What is in flight does not count.
+// The most output to a client that the kernel holds before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it
+// a client that never reads costs net.ipv4.tcp_wmem's maximum, megabytes. Bytes in flight do not count.
 constexpr int k_unsent_bytes = base::k_free_unsent_bytes;
 
 Error failure(const std::string& spec, const char* call, int error_number, std::string_view remedy) {
@@ -174,7 +174,7 @@ int free_unix_path(const sockaddr_un& address) {
     return ::unlink(address.sun_path) == 0 ? 0 : errno;
 }
 
-/// As remedy_for(), of a socket's file.
+/// The remedy for an error with a socket's file.
 std::string remedy_for_path(int error_number, const std::string& path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (error_number == ENOENT)

@@ -47,7 +47,7 @@ class Listener {
     /// bind(2)'s or that of another call.
     static std::optional<Listener> open_loopback(base::Executor executor, int family, std::uint16_t port,
                                                  int& error_number);
-    /// One inside a sandbox: `fd` is a TCP socket that listens, non-blocking.
+    /// A listener inside a sandbox: `fd` is a TCP socket that listens, non-blocking.
     static Listener adopt(base::Executor executor, base::UniqueFd fd);
     Listener(Listener&&) noexcept = default;
     Listener& operator=(Listener&&) = delete;
@@ -55,17 +55,17 @@ class Listener {
 
     /// Waits until a client may be there. False: the listener was closed.
     base::Task<bool> async_wait();
-    /// One client that is there, if any. `exhausted` is set when the process or the host has no descriptors
-    /// left.
+    /// Accepts a client that is there, if any. `exhausted` is set when the process or the host has no
+    /// descriptors left.
     std::optional<Accepted> accept(bool& exhausted);
     void close();
     bool is_open() const { return descriptor_.is_open(); }
 
-    /// As bound: port 0 is replaced by the one that the kernel chose.
+    /// The address as bound: port 0 is replaced by the one that the kernel chose.
     const std::string& address() const noexcept { return address_; }
     ListenerScope reach() const noexcept { return reach_; }
     base::Executor executor() { return descriptor_.get_executor(); }
-    /// As bound; 0: it has none.
+    /// The port as bound; 0: the listener has none.
     std::uint16_t port() const noexcept;
 
   private:

@@ -31,13 +31,13 @@ class Metrics {
     // one name has one kind and one help, a counter's ends with `_total`, and nothing else's does. What is
     // read outlives this object.
 
-    /// What does not change while the server runs.
+    /// A value that does not change while the server runs.
     void constant(const std::string& name, const std::string& help, const Labels& labels, double value);
     void counter(const std::string& name, const std::string& help, Read read);
     void counters(const std::string& name, const std::string& help, ReadMany read);
     void gauge(const std::string& name, const std::string& help, Read read);
     void gauges(const std::string& name, const std::string& help, ReadMany read);
-    /// Of durations: `name` ends with `_seconds`. Once for each value of the labels.
+    /// A histogram of durations: `name` ends with `_seconds`. Called once for each value of the labels.
     void histogram(const std::string& name, const std::string& help, const Labels& labels,
                    const base::Histogram& histogram);
 

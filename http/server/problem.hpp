@@ -14,7 +14,7 @@ inline constexpr std::string_view k_errors_page = "/docs";
 /// The status that tells `code`. Every entry of Errc has one.
 unsigned status_of(base::Errc code) noexcept;
 
-/// What errors of this code mean, in one sentence that begins the code's section of docs/errors.md.
+/// The meaning of errors of this code, in one sentence that begins the code's section of docs/errors.md.
 std::string_view meaning_of(base::Errc code) noexcept;
 
 /// The error's sentence, or the usual one of its code.

@@ -17,7 +17,7 @@
 
 namespace atl::http {
 
-/// Whether a request may have the route at all, from its principal and its path; an error refuses it. Runs
+/// Decides from a request's principal and path if it may have the route at all; an error refuses it. Runs
 /// before the body is read.
 using Guard = std::function<base::Task<base::Result<void>>(RequestContext&)>;
 
@@ -25,8 +25,8 @@ using Guard = std::function<base::Task<base::Result<void>>(RequestContext&)>;
 /// which the route declares (k_token_parameter); `Route::token_scope` says which tokens.
 enum class Auth : std::uint8_t { required, open, token_or_key };
 
-/// What a key may have that is for one user's conversations only, where the path does not name what belongs
-/// to somebody (ownership.hpp).
+/// Says if a key that is for one user's conversations only may have the route, where the path does not name
+/// what belongs to somebody (ownership.hpp).
 enum class UserKeys : std::uint8_t { refused, allowed };
 
 /// Says what the route makes of the connection. websocket: a client whose token is bad, or whose origin is
@@ -43,13 +43,13 @@ struct QueryParameter {
     bool is_bytes = false;     // its value need not be UTF-8
 };
 
-/// Whether a query's parameter of this name is the one that is declared, or one of that family.
+/// True if a query's parameter of this name is the one that is declared, or one of that family.
 inline bool declares(const QueryParameter& parameter, std::string_view name) noexcept {
     return parameter.is_family ? name.size() > parameter.name.size() && name.starts_with(parameter.name)
                                : name == parameter.name;
 }
 
-/// What a route with Auth::token_or_key has among its query parameters.
+/// A query parameter that each route with Auth::token_or_key has.
 inline constexpr QueryParameter k_token_parameter{"token", R"({"type":"string"})",
                                                   "A stream token, for who cannot send a key in a header."};
 
@@ -59,13 +59,13 @@ struct HeaderParameter {
     std::string_view description;
 };
 
-/// What a route has among its fields that does nothing twice for one key.
+/// A field of each route that does nothing twice for one key.
 inline constexpr HeaderParameter k_idempotency_parameter{
     "Idempotency-Key",
     "Makes sending the request again safe: 1 to 256 visible ASCII characters. The same request with the same "
     "key gets what the first one made."};
 
-/// One response that a route may give besides problems.
+/// A response that a route may give besides problems.
 struct ResponseSpec {
     unsigned status;
     std::string_view description;
@@ -108,8 +108,8 @@ class Router {
   public:
     explicit Router(std::vector<Route> routes);
 
-    /// What fits a request. `route` is null if none does; `allow` is then the methods that the path has, if
-    /// any.
+    /// The route that fits a request. `route` is null if none does; `allow` is then the methods that the path
+    /// has, if any.
     struct Match {
         const Route* route = nullptr;
         std::vector<std::pair<std::string_view, std::string>> params;

@@ -22,7 +22,7 @@ namespace atl::http {
 
 class Session;
 
-/// What a listener inside a sandbox asks about its connections. Both may be empty.
+/// The functions that a listener inside a sandbox calls for its connections. Both may be empty.
 struct InnerAccess {
     /// How long the next connection has to wait to be accepted; 0: not at all.
     std::function<base::Millis()> pause;
@@ -69,11 +69,11 @@ class Server {
 
     std::size_t connections() const noexcept { return sessions_.size(); }
     std::size_t max_connections() const noexcept { return state_.settings.max_connections; }
-    /// What request bodies and WebSocket messages that are not complete take, and how many wait for it.
+    /// The memory of request bodies and WebSocket messages that are not complete, and how many wait for it.
     const BodyBudget& bodies() const noexcept { return state_.bodies; }
     /// Responses of all services since the start, by status; a stream counts when it has ended.
     const auto& responses() const noexcept { return state_.responses; }
-    /// Of the loop: coroutines that are to be woken, and other work that was put off (defer_queue.hpp).
+    /// The loop's queue: coroutines that are to be woken, and other work that was put off (defer_queue.hpp).
     std::size_t queued_wakes() const;
 
   private:

@@ -1,4 +1,4 @@
-// What all sessions of a server share. Owned by the Server; sessions only refer to it.
+// State that all sessions of a server share. The Server owns it; sessions only refer to it.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// What answers requests. A server may have several, chosen by listener and host name (services.hpp); each has
-// its own admission, its own form of errors and its own fields on every response. The session calls it and
-// does the rest: reading, the body, sending, keeping the connection. Not here: any of them (gate.hpp is the
-// API's).
+// A service answers requests. A server may have several, chosen by listener and host name (services.hpp);
+// each has its own admission, its own form of errors and its own fields on every response. The session calls
+// it and does the rest: reading, the body, sending, keeping the connection. Not here: the services themselves
+// (gate.hpp is the API's).
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace atl::http {
 /// to it, and so does an exception (internal, logged).
 using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&)>;
 
-/// What a handler gets of a request's body (README.md).
+/// The form in which a handler gets a request's body (README.md).
 enum class BodyKind : std::uint8_t {
     none,           // nothing
     json,           // all of it, in Request::body
@@ -39,7 +39,7 @@ struct Arrival {
     std::uint16_t port = 0;  // of the listener; 0: none
 };
 
-/// What becomes of a request. Without a handler it is refused.
+/// The decision on a request. Without a handler the request is refused.
 struct Decision {
     const Handler* handler = nullptr;  // lives as long as the service
     /// To be awaited before the body is read, where it is there; an error refuses the request.
@@ -59,8 +59,8 @@ class Service {
 
     /// The forms of targets that its requests may have. Asked of a listener's service for any host.
     virtual TargetForms targets() const noexcept { return TargetForms::of_server; }
-    /// Whether one more connection of `peer` may be served; the lease is kept as long as it lives. Asked of
-    /// a listener's service for any host. Errors become its refusal.
+    /// Lets one more connection of `peer` be served; the lease is kept as long as the connection lives. Asked
+    /// of a listener's service for any host. Errors become its refusal.
     virtual base::Result<CountLimiter::Lease> connect(const PeerAddress& peer);
     /// False: its requests have no lines in the server's log. Those of programs inside have reports instead.
     virtual bool is_logged() const noexcept { return true; }
@@ -74,8 +74,8 @@ class Service {
     virtual Response refuse_unread(RequestContext& context, const Arrival& arrival, const base::Error& error);
     /// Adds what every response to a request has, also a refusal.
     virtual void complete(const Request& request, Response& response);
-    /// What complete() saw has gone out to the client as a whole. Not said of a relay's own answer, nor of an
-    /// answer to what cannot be read as a request.
+    /// The response that complete() saw has gone out to the client as a whole. Not called for a relay's own
+    /// answer, nor for an answer to what cannot be read as a request.
     virtual void sent(const Request& request, const Response& response);
 
     /// Responses since the start, by status; a stream counts when it has ended.

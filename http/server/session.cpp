@@ -314,7 +314,7 @@ base::Task<Session::Next> Session::async_respond_source(RequestContext& context,
         response.source.reset();
         co_return co_await async_respond(context, refusal);
     }
-    // What is all there already has a length.
+    // A body that is all there already has a length.
     if (!response.length && response.source->is_at_end())
         response.length = job.piece.size();
     service_->complete(context.request, response);

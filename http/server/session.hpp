@@ -1,8 +1,8 @@
-// One client's connection: reads requests, has each admitted by the service that its host name selects, runs
-// their handlers one after the other in the order in which they came (pipelining, RFC 9112 section 9.3.2),
-// and sends the answers. Invariants: a request that cannot be told apart from the next closes the connection;
-// every wait on the client has a deadline; no byte of a body is read before its request is admitted. Not
-// here: sockets (connection.hpp), who is admitted, routes and the form of errors (service.hpp).
+// Serves one client's connection: reads requests, has each admitted by the service that its host name
+// selects, runs their handlers one after the other in the order in which they came (pipelining, RFC 9112
+// section 9.3.2), and sends the answers. Invariants: a request that cannot be told apart from the next closes
+// the connection; every wait on the client has a deadline; no byte of a body is read before its request is
+// admitted. Not here: sockets (connection.hpp), who is admitted, routes and the form of errors (service.hpp).
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class Session {
 
   private:
     enum class Next : std::uint8_t { again, close, linger, taken_over };
-    // Of the request's body, once the response begins.
+    // The rest of the request's body, once the response begins.
     enum class Rest : std::uint8_t { is_read, may_be_read };
     // Who answered: what another server says fails is no fault of this one, and its visitors fill no log.
     enum class Origin : std::uint8_t { here, relayed };

@@ -1,5 +1,5 @@
-// What app configures of the HTTP server. Every duration and bound has a default from core/base/limits.hpp;
-// tests inject short ones.
+// The settings of the HTTP server, which app makes. Every duration and bound has a default from
+// core/base/limits.hpp; tests inject short ones.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +30,7 @@ struct Settings : WireSettings {
     AccessLog access_log = AccessLog::failures;
 };
 
-/// Of the API's service (gate.hpp).
+/// The settings of the API's service (gate.hpp).
 struct GateSettings {
     LimitSettings limits;                      // of one client
     TrustedProxies trusted_proxies;            // whose X-Forwarded fields count

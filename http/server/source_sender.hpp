@@ -17,7 +17,7 @@
 
 namespace atl::http {
 
-/// What is sent, and how. Lives in the caller until the task has finished.
+/// A response whose body is a source, while it is sent. Lives in the caller until the task has finished.
 struct SourceJob {
     BodySource& source;
     std::string head{};                     // of the response

@@ -12,7 +12,7 @@
 
 namespace atl::http {
 
-/// What is sent, and how. Lives in the caller until the task has finished.
+/// A response whose body is a stream, while it is sent. Lives in the caller until the task has finished.
 struct StreamJob {
     std::string head;  // of the response; goes out with the first events, or soon without them
     Framing framing;   // chunked or until_close

@@ -37,7 +37,7 @@ bool CloseFrameFinder::feed(std::string_view input) {
     return found_;
 }
 
-// As far as the first two bytes are known.
+// The size of the frame's head; 2 until its first two bytes, which tell the size, are known.
 std::size_t CloseFrameFinder::head_size() const noexcept {
     if (head_bytes_ < 2)
         return 2;

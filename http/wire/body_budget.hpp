@@ -18,7 +18,7 @@ namespace atl::http {
 
 class BodyBudget {
   public:
-    /// One message's place. Given back with the object. The budget must outlive it.
+    /// The place of one message. It is given back with the object. The budget must outlive it.
     class Place {
       public:
         Place() = default;

@@ -78,7 +78,7 @@ base::Task<Io> BodyReader::async_wait() {
     co_return io;
 }
 
-// As Connection::async_fill(), but ends with `deadline` once nobody wants the rest.
+// Does the same as Connection::async_fill(), but ends with `deadline` once nobody wants the rest.
 base::Task<Io> BodyReader::async_fill() {
     const std::size_t before = connection_.input().size();
     for (;;) {

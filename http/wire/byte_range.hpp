@@ -1,4 +1,4 @@
-// One range of a representation (RFC 9110 section 14): which bytes a request asks for, and the fields that
+// A range of a representation (RFC 9110 section 14): which bytes a request asks for, and the fields that
 // answer it. Pure. A request for several ranges, or one that is malformed, gets the whole: a server may
 // ignore the field. Not here: the bytes.
 #pragma once
@@ -19,8 +19,8 @@ struct ByteRange {
     std::uint64_t length = 0;  // in bytes; of an unsatisfiable one 0
 };
 
-/// What a request asks for, before anybody knows the size. Without `last` it is all behind `first`, without
-/// `first` the last `suffix` bytes.
+/// The range that a request asks for, before anybody knows the size. Without `last` it is all from `first`
+/// on, without `first` the last `suffix` bytes.
 struct RangeSpec {
     std::optional<std::uint64_t> first;
     std::optional<std::uint64_t> last;  // not before `first`
@@ -32,9 +32,9 @@ struct RangeSpec {
 /// request.
 std::optional<RangeSpec> asked_range(const Request& request);
 
-/// What to send of a representation of `size_bytes`. `etag` is its entity tag with the quotes; If-Range holds
-/// only for the same tag, and only if it is a strong one, else the whole is sent. An empty representation is
-/// always sent as a whole.
+/// Chooses what to send of a representation of `size_bytes`. `etag` is its entity tag with the quotes;
+/// If-Range holds only for the same tag, and only if it is a strong one, else the whole is sent. An empty
+/// representation is always sent as a whole.
 ByteRange choose_range(const Request& request, std::uint64_t size_bytes, std::string_view etag);
 
 /// Sets status, length, Accept-Ranges and Content-Range; the caller sets the source of a body. Of an

@@ -25,7 +25,7 @@ class ByteStream {
 
     virtual ~ByteStream() = default;
     virtual base::Executor executor() = 0;
-    /// Of the socket, for TLS; -1 where there is none.
+    /// The descriptor of the socket, for TLS; -1 where there is none.
     virtual int native_handle() = 0;
     /// Reads at least one byte into `room`, which must live until then; error::eof at the end of the input.
     /// `done` comes from the loop. One read or wait at a time, and one wait_write beside it.
@@ -36,7 +36,7 @@ class ByteStream {
     virtual void shutdown_send() = 0;
     /// close() will reset the connection.
     virtual void cut() = 0;
-    /// What is under way ends with error::operation_aborted.
+    /// A read or wait that is under way ends with error::operation_aborted.
     virtual void close() = 0;
 };
 

@@ -30,7 +30,7 @@ enum class Io : std::uint8_t {
     failed,     // the connection is broken
 };
 
-/// Of the buffer for input: `small` for requests and frames, which come a few at a time; `full` for bulk.
+/// The input buffer's size: `small` for requests and frames, which come a few at a time; `full` for bulk.
 enum class BufferSize : std::uint8_t { small, full };
 
 class Connection final : public std::enable_shared_from_this<Connection> {
@@ -39,8 +39,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// outlive the connection.
     Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
                const WireSettings& settings, std::shared_ptr<const TlsContext> tls = nullptr);
-    /// One that a coroutine waits for together with another: whatever happens to this one wakes the other's
-    /// waiter. Deadlines belong to the other one. Once its peer takes nothing more
+    /// A connection that a coroutine waits for together with another: whatever happens to this one wakes the
+    /// other's waiter. Deadlines belong to the other one. Once its peer takes nothing more
     /// (has_peer_stopped_reading()), what the peer has said can still be read.
     Connection(std::unique_ptr<ByteStream> stream, const Connection& other);
     Connection(const Connection&) = delete;
@@ -53,7 +53,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// From now on the connection speaks TLS, of which the input is the beginning: async_open() has to
     /// follow. Precondition: it does not yet, and nothing of it is waited for.
     void start_tls(std::shared_ptr<const TlsContext> tls);
-    /// Whether the input came through TLS.
+    /// True if the input came through TLS.
     bool is_secure() const noexcept { return secure_; }
 
     /// The bytes that have arrived and were not consumed. The view is valid until the next wait.
@@ -101,7 +101,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
     /// How the connection is, without a wait. ok, eof, stopped (abort only), failed.
     Io status() const noexcept;
-    /// Whether a write has failed where that does not end reading. An end of the input behind it is `failed`:
+    /// True if a write has failed where that does not end reading. An end of the input behind it is `failed`:
     /// a reset looks like one once the write has taken its error (tcp(7), SO_ERROR).
     bool has_peer_stopped_reading() const noexcept { return deaf_; }
     /// Takes the stream away, for another use; null where a read or a wait of it is under way. Only without

@@ -42,7 +42,7 @@ std::string plain_name(std::string_view name) {
         const auto byte = static_cast<unsigned char>(c);
         const bool is_kept =
             !is_control(byte) && byte < 0x80 && c != '"' && c != '\\' && c != '/' && c != '%';
-        // One `_` for a character, however many bytes it has.
+        // A character that is not kept becomes one `_`, however many bytes it has.
         if (is_kept)
             out.push_back(c);
         else if ((byte & 0xC0) != 0x80)

@@ -1,5 +1,5 @@
-// What goes with bytes that a sandbox wrote, so that no browser takes them for a page of this server: fields
-// that forbid scripts, and a name to save them under. Pure. Not here: `nosniff`, which every response has.
+// The fields of a response that a sandbox wrote, so that no browser takes it for a page of this server: they
+// forbid scripts, and give a name to save it under. Pure. Not here: `nosniff`, which every response has.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace atl::http {
 
-/// Whether a browser may show the bytes, if they are of one of the few kinds that hold no script.
+/// With `if_harmless` a browser may show the bytes if they are of one of the few kinds that hold no script.
 enum class Showing : std::uint8_t { never, if_harmless };
 
 /// `kind`; filename="…"; filename*=…: RFC 6266 section 4. `name` is hostile UTF-8: what a header, a quoted

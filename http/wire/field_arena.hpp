@@ -1,4 +1,4 @@
-// What the parsers of requests and of responses share: the text of one message's head and trailers, kept
+// Memory that the parsers of requests and of responses use: the text of one message's head and trailers, kept
 // while it is parsed. Pure. Internal to the parsers.
 #pragma once
 

@@ -38,7 +38,7 @@ class ObjectReader {
     std::optional<bool> boolean(std::string_view name);
     /// An object or array member, unchanged; a null pointer if absent or (with an error) of another type.
     const Json* object(std::string_view name);
-    /// Whether the member is there and is null.
+    /// True if the member is there and is null.
     bool is_null(std::string_view name);
     /// Any member, unchecked; a null pointer if absent.
     const Json* any(std::string_view name);

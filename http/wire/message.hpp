@@ -21,7 +21,7 @@ namespace atl::http {
 
 enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, other };
 
-/// As in a request line; "" for other.
+/// The method as in a request line; "" for other.
 std::string_view to_string(Method method) noexcept;
 
 struct HeaderField {
@@ -34,7 +34,7 @@ struct Request {
     Method method = Method::other;
     std::string_view method_text;  // as sent
     unsigned version = 11;         // 10 or 11
-    // As sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS; empty with CONNECT.
+    // The path as sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS; empty with CONNECT.
     std::string_view path;
     std::string_view query;      // without the '?'
     bool has_query = false;      // a '?' follows the path, perhaps with nothing behind it
@@ -110,8 +110,8 @@ class Relay {
                                           const ServerState& state) = 0;
 };
 
-/// What a handler answers. With a `stream` or a `source` the body is not used; a 101 has a `takeover` and its
-/// own Connection field.
+/// The answer of a handler. With a `stream` or a `source` the body is not used; a 101 has a `takeover` and
+/// its own Connection field.
 struct Response {
     unsigned status = 200;
     std::string_view content_type = "application/json";  // of static storage; empty with an empty body
@@ -140,7 +140,7 @@ struct Response {
 /// A 200, or another status, with the text of a JSON value.
 Response json_response(std::string body, unsigned status = 200);
 
-/// Whether the connection persists; for an HTTP/1.0 client the response has to say so.
+/// Tells if the connection persists; for an HTTP/1.0 client the response has to say so.
 enum class KeepAlive : std::uint8_t { no, implied, told };
 enum class Framing : std::uint8_t {
     length,      // Content-Length and the body; that of a source is sent by the caller

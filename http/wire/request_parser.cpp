@@ -277,8 +277,8 @@ class RequestParser::Sink {
         split_path(text.substr(0, end), text.substr(end));
     }
 
-    // What follows CONNECT is another protocol: a body would be part of it to some, and of the request to
-    // others.
+    // Another protocol follows CONNECT: some readers would take a body for a part of it, others for a part of
+    // the request.
     void split_proxy_target(std::string_view text, ErrorCode& ec) {
         if (request.method_text == "CONNECT") {
             if (lengths > 0 || codings > 0)
@@ -322,7 +322,7 @@ RequestParser::RequestParser(RequestParser&&) noexcept = default;
 
 namespace {
 
-// Whether a line of at most `limit_bytes` ends in `bytes`.
+// True if a line of at most `limit_bytes` ends in `bytes`.
 bool holds_line(std::string_view bytes, std::size_t limit_bytes) {
     return bytes.find("\r\n") <= std::min(limit_bytes, bytes.size());
 }
@@ -415,7 +415,7 @@ base::Result<std::size_t> RequestParser::parse(std::string_view bytes, std::size
         if (!in_head && count - (sink_->body_bytes - body_before) > limits_.head_bytes)
             return sink_->failure(too_long());
     }
-    // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
+    // Bytes that are neither consumed nor complete are a line that still grows: of the head, of a chunk, of a
     // trailer.
     const bool growing = in_head ? !parser.is_header_done() : !parser.is_done() && !is_full();
     const std::size_t pending = growing ? bytes.size() - used : 0;

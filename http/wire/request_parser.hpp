@@ -51,7 +51,7 @@ class RequestParser {
     /// The same of a body with Content-Length, for bytes that the caller passes on by itself: at most
     /// body_left(). Gives how many were used.
     base::Result<std::size_t> pass_body(std::string_view bytes);
-    /// What is missing of a body with Content-Length; else 0. Valid once head_done().
+    /// The bytes that are missing of a body with Content-Length; else 0. Valid once head_done().
     std::uint64_t body_left() const;
 
     /// True from the first byte of a message on.
@@ -61,7 +61,7 @@ class RequestParser {
     /// The length that the head announces, if it does. Valid once head_done(). May be over the cap: feed()
     /// refuses the body itself, the caller should refuse it unread.
     std::optional<std::uint64_t> content_length() const;
-    /// Whether the message lets the connection persist. Valid once head_done().
+    /// True if the message lets the connection persist. Valid once head_done().
     bool wants_keep_alive() const;
     /// `Expect: 100-continue` of an HTTP/1.1 client. Valid once head_done().
     bool expects_continue() const noexcept;

@@ -46,7 +46,7 @@ class ResponseParser {
     /// The same of a body with Content-Length, for bytes that the caller passes on by itself: at most
     /// body_left().
     base::Result<std::size_t> pass_body(std::string_view bytes);
-    /// What is missing of a body with Content-Length; else 0. Valid once head_done().
+    /// The bytes that are missing of a body with Content-Length; else 0. Valid once head_done().
     std::uint64_t body_left() const noexcept { return body_end_ == BodyEnd::length ? data_left_ : 0; }
     /// The other server sends no more. Errors: upstream_failed, for a message that is not complete.
     base::Result<void> end_input();
@@ -63,9 +63,9 @@ class ResponseParser {
     const std::vector<HeaderField>& fields() const noexcept { return fields_; }
     const std::vector<HeaderField>& trailers() const noexcept { return trailers_; }
     BodyEnd body_end() const noexcept { return body_end_; }
-    /// As the head says, also where there is no body.
+    /// The length that the head says, also where there is no body.
     std::optional<std::uint64_t> content_length() const noexcept { return length_; }
-    /// Whether the connection can be used for another request once this message is done.
+    /// True if the connection can be used for another request once this message is done.
     bool keeps_alive() const noexcept;
 
   private:

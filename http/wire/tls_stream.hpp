@@ -1,4 +1,4 @@
-// One connection's TLS over a non-blocking socket, as a server or as a client: every call does the work that
+// TLS of one connection over a non-blocking socket, as a server or as a client: every call does the work that
 // is possible at once and names the event to wait for. A server allocates nothing before the client's first
 // byte, and an idle connection keeps no record buffers. Each call does a bounded amount of work: a peer that
 // never pauses lets the loop run. Not here: waiting, deadlines (connection.hpp), the rules (tls_context.hpp).
@@ -52,12 +52,12 @@ class TlsStream {
     /// Takes some or all of `bytes`. `want_write`: the socket is full, and the next call must begin with the
     /// first byte that was not taken. `done` with fewer than all: others should run before the next call.
     IoResult write(std::string_view bytes);
-    /// Whether read() may have something without the socket being readable.
+    /// True if read() may have something without the socket being readable.
     bool has_pending() const noexcept;
     /// Says that nothing more follows, if that can be said now: not within a record (RFC 8446 section 6.1).
     void send_close_notify();
 
-    /// Of a failure; static.
+    /// The reason of a failure; a static text.
     const char* reason() const noexcept { return reason_; }
 
   private:

@@ -1,6 +1,6 @@
-// One coroutine waits; any code may wake it. A wake without a waiter is lost: the state that a waiter looks
-// for is kept elsewhere, and it waits in a loop: `while (!ready) co_await event->async_wait();`.
-// Single-threaded.
+// An event that one coroutine waits for, and that any code may post. A wake without a waiter is lost: the
+// state that a waiter looks for is kept elsewhere, and it waits in a loop:
+// `while (!ready) co_await event->async_wait();`. Single-threaded.
 #pragma once
 
 #include <boost/asio/any_completion_handler.hpp>

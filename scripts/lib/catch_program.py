@@ -49,10 +49,10 @@ def list_cases(test):
 
 
 def choose(cases, sampled_of, seed, pattern=None, least_drawn=0):
-    """Those that are run: neither hidden ones nor, but for all, those tagged [full]; a sample, by the seed, with so many
-    tagged [drawn] at least.
+    """Chooses the cases to run: a sample, one in `sampled_of`, by the seed, with `least_drawn` tagged [drawn] at least.
 
-    With a pattern those that it finds, all of them.
+    Hidden cases are left out, and cases tagged [full] unless all tests are asked for. With a pattern, or where all tests
+    are asked for, there is no sample: all cases that the pattern finds are run, or all.
     """
     cases = [case for case in cases if not any(tag.startswith((".", "!benchmark")) for tag in case.tags)]
     if not wants_full():
@@ -124,7 +124,7 @@ def has_spoken_after_its_summary(output):
 
 
 class Run:
-    """What one process made of the cases that it was to run.
+    """The results of one process for the cases that it was to run.
 
     `results`: by case; `unreached`: cases that another process has to run, since this one died before them;
     `trouble`: what is wrong with the process though each case has a result, or None.
@@ -200,7 +200,7 @@ class Run:
         return bool(self.trouble) or any(result.failed for result in self.results.values())
 
     def failure_text(self):
-        """What the console said of what failed, without the cases that passed or were skipped."""
+        """The console's words on what failed, without the cases that passed or were skipped."""
         failed = {" ".join(result.name.split()) for result in self.results.values() if result.failed}
         parts = REPORT.split(DURATION.sub("", self.ended.output))
         said = [part for part in parts if "FAILED:" in part or is_of(part, failed)]

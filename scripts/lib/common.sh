@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
-# As CMake writes it down: relative to the folder where the script was called, without `..` and a slash at its end.
+# CMake resolves it in the same way: from the folder where the script was called, without `..` and a slash at its end.
 [[ -z ${ATOLL_BUILD_DIR:-} ]] || ATOLL_BUILD_DIR=$(realpath -ms -- "$ATOLL_BUILD_DIR")
 
 say() { printf '%s\n' "$*" >&2; }
@@ -32,7 +32,7 @@ builds_dir() {
     fi
 }
 
-# One job a processor, each with 2 GB: the largest batch of sources takes 1.6. ATOLL_JOBS overrides.
+# Jobs for a build: one a processor, each with 2 GB (the largest batch of sources takes 1.6). ATOLL_JOBS overrides.
 build_jobs() {
     local processors by_memory
     processors=$(nproc)

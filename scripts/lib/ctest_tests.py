@@ -31,7 +31,7 @@ class Test:
 
     @property
     def sampled_of(self):
-        """One in how many of its cases the gate runs: its label `sample-N`."""
+        """N where its label is `sample-N`: the gate runs one in N of its cases."""
         return self.number_in_label("sample", 1)
 
     @property

@@ -1,4 +1,4 @@
-"""What became of tests: counts, the lines that name what failed or was skipped, and the file that sums up several runs.
+"""The results of tests: counts, the lines that name what failed or was skipped, and the file that sums up several runs.
 
 The tally has a line `PASSED FAILED SKIPPED` of each run of a build and a line `flaky NAME` of each flaky test.
 """
@@ -15,7 +15,7 @@ SLOWEST = 20
 
 @dataclass
 class Result:
-    """Of a case, or of a whole program with the counts of its cases."""
+    """The result of a case, or of a whole program with the counts of its cases."""
 
     name: str
     passed: int = 0

@@ -32,10 +32,10 @@ SHARDS = {
 # Suites that run beside one another: each alone would leave a processor idle. Their [serial] cases, and the programs
 # that run beside no other, come after all of these.
 TOGETHER = (("unit", "simulation"), ("integration", "browser", "clients", "engines"))
-# Of these a case that failed is run once more, alone: what waits for servers and sandboxes may be late on a busy
-# machine. What passes then is told as flaky.
+# In these suites a case that failed is run once more, alone: servers and sandboxes that it waits for may be late on a
+# busy machine. A case that passes then is told as flaky.
 REPEATED = ("integration", "isolation", "redteam")
-# Of these a whole program.
+# In these suites a whole program that failed is run once more.
 REPEATED_WHOLE = ("browser", "clients", "engines")
 # More failures in a suite are no accident.
 MOST_REPEATED = 8

@@ -163,8 +163,8 @@ BUDGETED = [
     ("budget-circle-modules", CIRCLE, "core/base: modules in circles", 3),
     ("budget-functions", {"app/a.hpp": "std::function<void()> f; // std::function\n// std::function\n"},
      "app: lines with std::function", 1),
-    ("budget-comments", {"app/a.cpp": "int a;  // Of it.\n/// What it is.\n// It is. Of it.\n// Often.\nint b = a * One;\n"},
-     "app: hanging comments", 2),
+    ("budget-comments", {"app/a.cpp": "int a;  //"
+     " Of it.\n/// What it is.\n// It is. Of it.\n// Often.\nint b = a * One;\n"}, "app: hanging comments", 2),
     ("budget-comments", {"scripts/a": '"""Whether it is."""\n# As it is.\n'}, "scripts: hanging comments", 2),
     ("budget-comments", {"clients/js/a.js": "/** Those. */\n/**\n * Whoever.\n */\n"}, "clients/js: hanging comments", 2),
     ("budget-sentences", {"SECURITY.md": f"{LONG}Short. {LONG}"}, "SECURITY.md: sentences over 40 words", 2),

@@ -32,7 +32,7 @@ def blank(match):
 
 
 class Source:
-    """One file. Positions in `code` are positions in `text`."""
+    """A source file. Positions in `code` are positions in `text`."""
 
     def __init__(self, root, path):
         self.path = path.relative_to(root).as_posix()

@@ -42,7 +42,7 @@ class Ended:
 
 
 class Processes:
-    """Those that run now, so that none outlives the runner."""
+    """The processes that run now, so that none outlives the runner."""
 
     def __init__(self):
         self.lock = threading.Lock()

@@ -36,6 +36,6 @@ def run_whole(test, folder, number):
     if ended.is_late or ended.status != 0:
         result.failed = max(result.failed, 1)
         result.why = ended.how()
-        # What crashed or hung has one chance.
+        # A program that crashed or hung has one chance.
         result.may_repeat = not ended.is_late and ended.status > 0
     return result, ended.output

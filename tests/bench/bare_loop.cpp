@@ -166,7 +166,7 @@ class Loop {
         finished_.push_back(index);
     }
 
-    /// What this turn of the loop has brought: committed, then delivered.
+    /// Commits what this turn of the loop has brought, then delivers it.
     void finish() {
         if (log_ && !finished_.empty())
             log_->commit();

@@ -47,7 +47,7 @@ class Room {
     }
     void join(Session& session) { sessions_.insert(&session); }
     void leave(Session& session) { sessions_.erase(&session); }
-    /// One message at a time: the clients wait for their answers.
+    /// Passes a message on. There is one at a time: the clients wait for their answers.
     void ask(beast::flat_buffer& message) {
         line_.assign(static_cast<const char*>(message.data().data()), message.size());
         line_ += '\n';

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view k_program = "atoll-bench-agent";
 constexpr std::string_view k_type_delta = R"("type":"text_delta")";
 constexpr std::string_view k_type_done = R"("type":"done")";
-// Of an event's object: its type comes within these bytes.
+// The type of an event's object comes within these bytes.
 constexpr std::size_t k_type_within = 64;
 
 fs::path write_agents_file(const fs::path& dir) {

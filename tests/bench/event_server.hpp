@@ -22,8 +22,8 @@ class EventServer {
     /// A new conversation with an agent; returns its id.
     std::string create_conversation(std::string_view agent = "events") const;
     WebSocket open_socket(const std::string& id, std::uint64_t after = 0) const;
-    /// One turn of `events` events on a socket that has seen all there is, to its `done`. Throws unless each
-    /// of them arrived. Returns its milliseconds.
+    /// Runs a turn of `events` events to its `done`, on a socket that has seen all there is. Throws unless
+    /// each of them arrived. Returns its milliseconds.
     static double run_turn(WebSocket& socket, std::size_t events);
     /// The number of the last event of the log.
     std::uint64_t last_seq(const std::string& id) const;

@@ -36,7 +36,7 @@ std::string exec_request(const Server& server, Connection& connection) {
     return server.request("POST", "/v1/sandboxes/" + id + "/exec", k_true);
 }
 
-/// What a plain program needs: the process, and a round trip that does nothing.
+/// The floor: a plain process on the host, and a round trip that does nothing.
 struct SpawnFloor {
     explicit SpawnFloor(std::uint16_t port) : connection(port) {}
 
@@ -116,7 +116,7 @@ Pair measure_pair(Scope scope) {
 
 }  // namespace
 
-// As with messages: on one CPU, so that the ratio is of programs and not of the places where they run.
+// Runs on one CPU, as for messages, so that the ratio is of programs and not of the places where they run.
 Result measure_exec(Scope scope) {
     Result result{.key = "exec_true_ms", .unit = "ms", .target = "ratio <= 2"};
     const Pair free = measure_pair(scope);

@@ -21,7 +21,7 @@ constexpr std::size_t k_rounds = 200;
 constexpr std::size_t k_warm_up = 5;
 constexpr double k_budget_ms = 30'000;
 constexpr double k_max_ratio = 2;
-// Of our codec: without it there would be Beast's.
+// Our WebSocket codec stays if its time is at most this share of Beast's.
 constexpr double k_max_beast_ratio = 0.9;
 
 /// The floor: a process that holds the same connections and writes the same bytes to each when told so.
@@ -92,7 +92,7 @@ class Clients {
         sender_.await(is_done);
         return ms;
     }
-    /// Of a turn that was before.
+    /// Waits until each socket has received the turn that was recorded before.
     void await_first() {
         await_all_done(sockets_);
         sender_.await(is_done);
@@ -103,7 +103,7 @@ class Clients {
     std::vector<WebSocket> sockets_;
 };
 
-/// What a turn puts on a WebSocket.
+/// The frames of a turn on a WebSocket.
 struct Turn {
     std::string bytes;
     std::vector<std::string> payloads;

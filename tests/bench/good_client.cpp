@@ -16,7 +16,7 @@ namespace {
 constexpr double k_message_every_ms = 5;
 constexpr int k_nice = -10;  // the server's default
 
-/// What one of them measured, for the process that started it (shared.hpp).
+/// The times that a client measured, for the process that started it (shared.hpp).
 struct Times {
     std::array<double, 16'384> ms;
     std::size_t count = 0;

@@ -90,7 +90,7 @@ struct SocketProduct {
     Samples turns;
 };
 
-/// As many messages as a turn of ours has events, of like lengths.
+/// A Beast server that answers with as many messages as a turn of ours has events, of like lengths.
 struct BeastEcho {
     void run(std::size_t count, Samples* samples) { client.run(count, nullptr, samples); }
 

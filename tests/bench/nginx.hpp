@@ -14,7 +14,7 @@ namespace atl::bench {
 
 class Nginx {
   public:
-    /// What stands in `http { … }`: `folder` is its own, `listen` the address of its socket.
+    /// The text inside `http { … }`: `folder` is nginx's own, `listen` the address of its socket.
     using Settings = std::function<std::string(const std::string& folder, const std::string& listen)>;
 
     /// Starts it and waits until it answers. With `net_of` all of its sockets but the listening one, which is

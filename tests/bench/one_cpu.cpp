@@ -28,7 +28,7 @@ void confine(pid_t pid, const cpu_set_t& all, Cpu which) {
         throw std::system_error(errno, std::generic_category(), "sched_setaffinity");
 }
 
-// As this program was started with: what it may give to others while it is confined itself.
+// The CPUs that this program was started with. It may give them to others while it is confined itself.
 const cpu_set_t k_all = affinity_of(0);
 
 }  // namespace

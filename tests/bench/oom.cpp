@@ -32,7 +32,7 @@ class KernelLog {
             throw std::system_error(errno, std::generic_category(), "/dev/kmsg");
     }
     int fd() const { return fd_.get(); }
-    /// Whether it tells of a kill for memory in what was not read yet.
+    /// True if the records that were not read yet tell of a kill for memory.
     bool tells_of_a_kill() {
         std::array<char, k_record_bytes> record;
         bool found = false;

@@ -6,7 +6,7 @@
 
 namespace atl::bench {
 
-/// Of two clients that send the same messages at the same time. Milliseconds.
+/// The p99 of two clients that send the same messages at the same time. Milliseconds.
 struct P99 {
     double ms = 0;       // of the server's client
     double bare_ms = 0;  // of the bare loop's

@@ -1,5 +1,5 @@
 // The arithmetic of paired runs: two builds of the server measured in turns, A with a trick and B without it.
-// What the simpler build costs, an interval of it, and the verdict. Pure.
+// It gives the cost of the simpler build, an interval of it, and the verdict. Pure.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ struct PairedPlan {
     std::size_t pairs = 10;
 };
 
-/// One number of a measurement over all runs.
+/// A number that a measurement gives, with its values of all runs.
 struct PairedNumbers {
     std::string name;
     Better better = Better::lower;
@@ -31,7 +31,7 @@ struct PairedNumbers {
 std::vector<PairedNumbers> run_pairs(const PairedPlan& plan, const std::vector<std::string>& names,
                                      const std::function<std::vector<Result>()>& measure);
 
-/// As the table of tests/bench/README.md.
+/// The numbers as a table in the form of tests/bench/README.md.
 std::string paired_table(const std::vector<PairedNumbers>& all);
 /// Every number of every run. Throws if the file cannot be written.
 void write_paired_json(const std::vector<PairedNumbers>& all, const std::filesystem::path& file);

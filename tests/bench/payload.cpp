@@ -1,4 +1,4 @@
-// What the floor of `create_cold_ms` runs in its sandbox: says that it runs, then waits to be killed.
+// The program in the sandbox of `create_cold_ms`'s floor. It says that it runs, then waits to be killed.
 #include <unistd.h>
 
 int main() {

@@ -121,7 +121,7 @@ Result measure_preview_rps(Scope scope) {
     }
     compare(result, pair);
     result.more["server_cpu_us"] = (lab.server().cpu_ms() - cpu_ms) * 1000 / requests;
-    // Of the processor that is the proxy's: near 1 unless the others are what is measured.
+    // The share of its processor that the proxy used: near 1 unless another program is the bottleneck.
     result.more["server_busy"] =
         (lab.server().cpu_ms() - cpu_ms) / 1000 / static_cast<double>(rounds * seconds);
     if (!has_floor(scope))
@@ -191,7 +191,7 @@ Result measure_preview_connections() {
     allow_open_files(count + 100);
     const PreviewLab lab(k_tunnel_sandboxes);
     std::vector<WebSocket> tunnels;
-    // What the first ones load is not of one more.
+    // The first tunnel of each sandbox loads what the later ones share, so it is not counted.
     for (std::size_t i = 0; i < k_tunnel_sandboxes; ++i)
         tunnels.push_back(open_tunnel(lab.product(i)));
     const double before_kb = rss_kb(lab.server().pid());

@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 
 constexpr std::uint16_t k_inner_port = 5173;
 constexpr const char* k_program = "atoll-bench-upstream";
-// As it is called inside; proc(5) cuts at 15 bytes.
+// The name of the program inside; proc(5) cuts at 15 bytes.
 constexpr std::string_view k_inner_name = "bench-upstream";
 constexpr double k_start_ms = 20'000;
 constexpr const char* k_sandbox =
     R"({"limits":{"cpuPercent":200,"maxSockets":8192,"maxOpenFiles":16384,"memoryMb":1024}})";
 
-// As fast as nginx does this: connections upstream are kept, bodies go on while they arrive and touch no
-// disk. The fields that the product sets are set.
+// The fastest way in which nginx does this: connections upstream are kept, bodies go on while they arrive
+// and touch no disk. The fields that the product sets are set.
 constexpr std::string_view k_proxy = R"(
     keepalive_requests 100000000;
     client_max_body_size 0;

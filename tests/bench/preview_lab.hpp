@@ -29,7 +29,7 @@ class PreviewLab {
     Front product(std::size_t sandbox = 0) const { return {server_.port(), hosts_.at(sandbox), {}}; }
     /// Starts nginx if it has not run.
     Front nginx();
-    /// What answers in the first sandbox, without a proxy.
+    /// The server in the first sandbox, without a proxy.
     Front upstream() const;
     /// Proxies, clients and servers on one processor from now on.
     void use_one_cpu();

@@ -1,7 +1,7 @@
-// What the measured previews show: a server on port 5173 of a sandbox's loopback that does as little as it
+// The server that the measured previews show: on port 5173 of a sandbox's loopback, it does as little as it
 // can. It answers GET / with 512 bytes and GET /big with 100 MB, reads the body of a PUT, and echoes short
-// frames after an upgrade. One request at a time on a connection. It trusts its clients: they are the bench's
-// own, behind a proxy.
+// frames after an upgrade. A connection has one request at a time. It trusts its clients: they are the
+// bench's own, behind a proxy.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,7 +25,7 @@ constexpr std::uint16_t k_port = 5173;
 constexpr std::size_t k_small_bytes = 512;
 constexpr std::size_t k_big_bytes = 100'000'000;
 constexpr std::size_t k_buffer_bytes = 256UL * 1024;
-// Of a frame from a client with at most 125 bytes: type, length, mask.
+// The head of a frame from a client with at most 125 bytes: type, length, mask.
 constexpr std::size_t k_frame_head_bytes = 6;
 
 // Its accepted key is the one of the RFC's example, which the bench sends.
@@ -175,7 +175,7 @@ class Server {
         return true;
     }
 
-    // What is short is taken at once.
+    // The socket takes a short text at once.
     static bool send(int fd, std::string_view bytes) {
         return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
     }

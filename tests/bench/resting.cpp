@@ -195,7 +195,7 @@ std::vector<Result> measure_resting() {
     rss.more["seeding_s"] = seeding_s;
     std::fprintf(stderr, "bench: the slowest list: %s\n", worst.query.c_str());
     list.reached = *list.p95 <= k_max_list_ms;
-    // What the loop was late is counted from the start on.
+    // A server counts how late its loop was from its start on, so each number has a server of its own.
     list.more["quiet_lateness_p99"] = lateness_beside(Server(options, data_dir), {});
     list.more["lateness_p99"] = lateness_beside(Server(options, data_dir), all);
     list.more["lateness_p99_of_the_worst"] = lateness_beside(Server(options, data_dir), {worst.query});

@@ -1,4 +1,4 @@
-// What a measurement found, and the three forms in which it is told: a table, JSON, Markdown.
+// The result of a measurement, and the three forms in which it is told: a table, JSON, Markdown.
 #pragma once
 
 #include <map>

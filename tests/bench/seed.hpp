@@ -15,9 +15,9 @@ struct Seed {
     std::size_t event_bytes = 0;
 };
 
-/// What the rows have in common, for filters. 67 of 100 are paused, 30 ended, 3 in error; they were made over
-/// the last 200 days. Each has a title and a user, one of 5,000; the first user has a twentieth of all. No
-/// conversation of agent `auditor`, a third of all, has `team` a, as half of all have.
+/// Facts about the rows, for filters. 67 of 100 rows are paused, 30 ended, 3 in error; they were made over
+/// the last 200 days. Each has a title and one of 5,000 users; the first user has a twentieth of all rows. A
+/// third of all rows has the agent `auditor`, and none of these has `team` a, which half of all have.
 struct Seeded {
     std::string sandbox_id;  // of one in the middle
     std::string middle;      // RFC 3339: half of all were made before, and last used after

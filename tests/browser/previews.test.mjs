@@ -314,7 +314,7 @@ test('a WebSocket under ws has compression, its subprotocol, frames of 1 MiB and
         const { extensions, protocol } = socket;
         socket.send('a');
         const small = await next();
-        // One that compresses well, and one that does not.
+        // The text compresses well, and the noise does not.
         const text = 'x'.repeat(1024 * 1024);
         const noise = new Uint8Array(1024 * 1024);
         for (let at = 0; at < noise.length; at += 65536) crypto.getRandomValues(noise.subarray(at, at + 65536));

@@ -1,4 +1,4 @@
-// What a page sees of streams with its own EventSource and WebSocket, and the browser recipes of docs/streaming.md.
+// Streams as a page sees them with its own EventSource and WebSocket, and the browser recipes of docs/streaming.md.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 

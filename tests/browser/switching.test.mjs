@@ -1,4 +1,4 @@
-// What belongs to one conversation stays with it while people go from one to another: answers that come late, drafts, dialogs.
+// All that belongs to one conversation stays with it while people go from one to another: answers that come late, drafts, dialogs.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 
@@ -123,7 +123,7 @@ test('what is typed and not sent stays with its conversation', async () => {
     assert.equal(await output(page), 'for the first\n');
     await pick(page, second);
     assert.equal(await value(page, 'message'), 'more');
-    // Whoever signs in next does not see it.
+    // The next user who signs in does not see it.
     await page.click('#sign-out');
     await page.fill('#key', server.key);
     await page.press('#key', 'Enter');

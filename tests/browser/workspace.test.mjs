@@ -151,7 +151,7 @@ test('a file is edited and saved, and a change of someone else is not overwritte
     await row(page, 'shared.txt').click();
     await page.waitForFunction(() => document.getElementById('editor-text').value === 'first\n');
     await page.fill('#editor-text', 'mine\n');
-    // What was typed stays while another file is looked at.
+    // The typed text stays while another file is looked at.
     await row(page, 'dos.txt').click();
     await hasText(page, 'editor-name', 'dos.txt');
     await run('echo theirs > shared.txt');
@@ -171,7 +171,7 @@ test('a file is edited and saved, and a change of someone else is not overwritte
     await page.click('#editor-mine');
     await page.waitForSelector('#editor-conflict', { state: 'hidden' });
     assert.equal(await run('cat shared.txt'), 'mine again\n');
-    // One that was not changed here follows the sandbox.
+    // A file that was not changed here follows the sandbox.
     await run('echo newest > shared.txt');
     await page.waitForFunction(() => document.getElementById('editor-text').value === 'newest\n');
 });
@@ -449,7 +449,7 @@ test('a terminal is typed into, has the size that is seen, and shows colours und
 
 test('keys reach the program: Ctrl-C, arrows, and Tab; another key leaves the terminal', async () => {
     const { page, run } = await openTerminal('Keys');
-    // What has printed is in the terminal's foreground; before that, Ctrl-C would reach the shell alone.
+    // A program that has printed is in the terminal's foreground; before that, Ctrl-C would reach the shell alone.
     await type(page, `sh -c 'echo "in front"; exec sleep 1000'`);
     await onScreen(page, '\nin front');
     await page.keyboard.press('Control+c');

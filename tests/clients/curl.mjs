@@ -12,7 +12,7 @@ function start(route, path, args, key) {
 }
 
 /**
- * One request with the server's key, or another `key`, or null for none; `input` is curl's stdin. Resolves with the exit
+ * Sends a request with the server's key, or another `key`, or null for none; `input` is curl's stdin. Resolves with the exit
  * `code`, the last answer's `status`, `version` and `body`, all `connects`, and what curl said (`said`).
  */
 export function curl(route, path, args = [], { key, input = '' } = {}) {

@@ -131,7 +131,7 @@ for (const [transport, name] of WAYS) {
                 await iteration.next();
                 streams.push(iteration);
             }
-            // One next() waits for an event that does not come.
+            // A call of next() waits for an event that does not come.
             const waiting = conversation.follow({ transport, after: (await made.refresh()).info.lastSeq });
             const pending = waiting.next();
             await proxy.until('all streams', (seen) => streamsOf(seen) === 4);
@@ -285,7 +285,7 @@ test('a question is answered with the text of its turn and how that ended, over 
         assert.ok(isCut);
         assert.deepEqual(answer, { turn: 't1', text: lines(1, 30), outcome: answer.outcome, exitCode: 3, errors: [], droppedBytes: 0 });
         assert.equal(typeof answer.outcome, 'string');
-        // As another process would, with the same key.
+        // Another process with the same key would get the same answer.
         assert.deepEqual(await tokened(server).atoll.conversation(made.id).ask(`${linesCommand(30)}; exit 3`, { idempotencyKey: 'question' }), answer);
         const stopped = await made.ask('echo begun; sleep 1000', { onEvent: ({ type }) => type === 'text_delta' && made.interrupt() });
         assert.equal(stopped.text, 'begun\n');

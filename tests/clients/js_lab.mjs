@@ -82,7 +82,7 @@ export function assertOnce(events, first = 1) {
     assert.deepEqual(events.map(({ seq }) => seq), events.map((_, i) => first + i));
 }
 
-/** What a rejected promise was rejected with. */
+/** Resolves with the error that a promise was rejected with. */
 export const errorOf = (promise) => promise.then(() => assert.fail('it was not rejected'), (error) => error);
 
 /** Stands in for a browser that tells when it is online again: run(comeOnline). */

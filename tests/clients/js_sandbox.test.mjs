@@ -536,7 +536,7 @@ test('input that the server refuses ends the attachment and the terminal: nothin
         const ended = new Promise((done) => terminal.onExit(done));
         terminal.write('x');
         assert.equal((await ended).error.code, 'input_refused');
-        // What is no input leaves no hole.
+        // A refused frame that is no input leaves no hole.
         const other = sandbox.processes.attach('p1');
         other.resize({ cols: 1, rows: 1 });
         assert.deepEqual((await until(other, ({ type }) => type === 'rejected')).at(-1), refused);

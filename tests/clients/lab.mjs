@@ -77,7 +77,7 @@ export async function createConversation(route, { agent = 'shell', scope = 'chat
 
 export const removeConversation = (route, conversation) => call(route, 204, 'DELETE', conversation.path);
 
-/** What a stream has brought: `list` of events with the time of their arrival, and waiting for more. */
+/** The events of a stream: `list` has them with the time of their arrival, and until() waits for more. */
 export class Events {
     list = [];
     answers = [];
@@ -162,7 +162,7 @@ export const TWO_LINES = `trap 'trap "" INT; echo line 2; exit 3' INT; echo line
 /** A command that says `line 1`, `line 2` and so on until it is interrupted. */
 export const LINES = 'while :; do echo line $((++i)); sleep 0.03; done';
 
-/** What LINES said, as far as it came; throws if it is anything else. */
+/** Throws unless `output` is what LINES said, as far as it came. */
 export function assertLines(output) {
     assert.equal(output, lines(1, output.split('\n').length - 1));
 }

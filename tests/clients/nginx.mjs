@@ -33,7 +33,7 @@ function adaptedApi(folder, port, upstream) {
     return replaceOnce(text, 'server 127.0.0.1:4100;', `server ${upstream};`);
 }
 
-// As Debian has it: a master that is root has workers that are not.
+// The user of the workers in Debian: a master that is root has workers that are not.
 const WORKER = 'www-data';
 const isRoot = process.getuid() === 0;
 

@@ -27,7 +27,7 @@ async function withPlace(options, run) {
 
 const add = (line) => (text) => replaceOnce(text, 'proxy_pass http://atoll;', `proxy_pass http://atoll; ${line}`);
 
-/** Whether the first line of a turn came through nginx before its second had left the server. */
+/** True if the first line of a turn came through nginx before its second had left the server. */
 async function arrivesInTime(place) {
     const conversation = await createConversation(place.direct);
     const direct = await openStream(ws, place.direct, conversation);

@@ -21,7 +21,7 @@ export class Refused extends Error {
     }
 }
 
-/** What every client's socket has: `events`, `protocol`, `extensions`, send(), end(), how it ended. */
+/** The members of every client's socket: `events`, `protocol`, `extensions`, send(), end(), how it ended. */
 class OpenSocket {
     events = new Events();
     #end = null;

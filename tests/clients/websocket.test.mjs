@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => place?.stop());
 
-/** One test for each client and way to the server. */
+/** Makes a test for each client and way to the server. */
 function each(title, run) {
     for (const client of CLIENTS) {
         for (const [i, way] of ['directly', 'through nginx'].entries()) test(`${client.name}, ${way}: ${title}`, () => run(client, place.routes[i]));

@@ -63,7 +63,7 @@ def exact(value):
 
 
 def answer(tool, args):
-    """What a tool of a case gives for these arguments: the body of call_result."""
+    """The body of call_result that a tool of a case gives for these arguments."""
     if "error" in tool:
         return {"error": {"message": tool["error"]}}
     if tool.get("sum"):
@@ -80,7 +80,7 @@ def answer(tool, args):
 
 
 class Run:
-    """One program on one engine; `logs`, `calls` and `result` (the last frame) once it has ended."""
+    """A program on an engine; `logs`, `calls` and `result` (the last frame) are there once it has ended."""
 
     def __init__(self, engine, folder, program, seconds=SECONDS):
         self.logs, self.calls, self.result, self.timed_out = [], [], None, False

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """Usage: hostile_runs.py EXECUTORS ATOLLD [CASE]: hostile programs and callers, many at once, and the death of the server.
 
-One line a case, in TAP. Nothing here fails because the host is slow: the deadlines end what hangs. Most programs run on an
+Prints a line for each case, in TAP. Nothing here fails because the host is slow: the deadlines end what hangs. Most programs run on an
 engine that gives them all of Python (broken_engine.py) in place of `container`: what stops them is their sandbox.
 ATOLL_TEST_FULL=1 takes all bombs in place of five, drawn by ATOLL_TEST_SEED, 1,000 runs in place of 16, 50 at the server's
 death in place of 8, 200 at once in place of 10, and waits for the engine that never is ready.
@@ -31,7 +31,7 @@ SERVING = {"atoll-helper", "atoll-zygote", "bwrap", "guest", "node"}  # whose pr
 
 
 class Wrong(Exception):
-    """What a case wants is not so."""
+    """A condition of a case does not hold."""
 
 
 def want(holds, *told):
@@ -50,7 +50,7 @@ def await_true(condition, what):
 
 
 class Client:
-    """What a caller does, over one server."""
+    """The requests of a caller to a server."""
 
     def __init__(self, server):
         self.server = server
@@ -89,7 +89,7 @@ class Client:
 
 
 class Left:
-    """What a server has now on this host: nothing of a run may be left in it."""
+    """The things that a server has now on this host: nothing of a run may be left in them."""
 
     def __init__(self, server):
         self.server = server

@@ -65,7 +65,7 @@ def wrong(case, run):
 
 
 class Bait:
-    """What a program must not reach: a listener on loopback, a readable file, a variable. Each is seen to be reachable."""
+    """The things that a program must not reach: a listener on loopback, a readable file, a variable. Each is seen to be reachable."""
 
     def __init__(self, folder):
         self.reached = 0

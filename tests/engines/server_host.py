@@ -35,7 +35,7 @@ class Server:
                 raise SystemExit("the server does not start: " + (Path(self.data) / "server.log").read_text()[-2000:])
 
     def find_port(self):
-        """Whether it has told its port."""
+        """Finds its port in its log; None if it has not told it yet."""
         told = re.search(r"serves on http://127\.0\.0\.1:(\d+)", (Path(self.data) / "server.log").read_text(errors="replace"))
         self.port = int(told[1]) if told else None
         return told
@@ -70,7 +70,7 @@ class Server:
 
 
 class ServerRun:
-    """As engine_host.Run: `logs`, `calls` and `result` of one program."""
+    """A program that runs through the server: `logs`, `calls` and `result`, as engine_host.Run has them."""
 
     def __init__(self, engine, server, program, seconds=SECONDS):
         self.logs, self.calls, self.result, self.timed_out = [], [], None, False

@@ -86,7 +86,7 @@ void require_unchanged(const std::string& root) {
     require(count_in(root) == in_root, "what was made is taken back");
 }
 
-/// Of a path that a client may name, and whose parents are all taken back.
+/// True for a path that a client may name, and whose parents are all taken back.
 bool may_make(std::string_view path) {
     constexpr std::ptrdiff_t k_most_parts = 60;
     return path.size() < PATH_MAX && std::count(path.begin(), path.end(), '/') < k_most_parts;

@@ -105,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto sender = input.byte() % 2U == 0 ? FrameDecoder::Sender::host : FrameDecoder::Sender::guest;
     require(decode(sender, input.rest(), seed) == read(sender, input.rest()),
             "frames are the same however they come");
-    // What is written is read back.
+    // Frames that are written are read back.
     std::string text;
     const auto payload = input.rest().substr(0, base::k_max_frame_bytes);
     if (!payload.empty())

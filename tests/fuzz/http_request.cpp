@@ -47,7 +47,7 @@ Seen seen_of(const http::RequestParser& parser, std::size_t size) {
     return seen;
 }
 
-// As a handler reads that streams: behind a head it asks for the body, a room at a time.
+// Reads as a streaming handler does: behind a head it asks for the body, a room at a time.
 Outcome stream_all(const std::vector<std::string_view>& pieces, std::size_t room_bytes) {
     http::RequestParser parser(k_limits);
     Outcome outcome;
@@ -92,7 +92,7 @@ Outcome stream_all(const std::vector<std::string_view>& pieces, std::size_t room
     return outcome;
 }
 
-// As a session reads: it asks again only when there is more, or at the end of a head.
+// Reads as a session does: it asks again only when there is more, or at the end of a head.
 Outcome read_all(const std::vector<std::string_view>& pieces) {
     http::RequestParser parser(k_limits);
     Outcome outcome;

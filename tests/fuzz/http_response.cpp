@@ -44,7 +44,7 @@ std::string text_of(const http::ResponseParser& parser, const std::string& body)
     return text + "\n\n" + body;
 }
 
-// As the proxy reads: one answer after the other, and at last the end of the input.
+// Reads as the proxy does: one answer after the other, and at last the end of the input.
 Seen read_all(const std::vector<std::string_view>& pieces, bool to_head, std::size_t most_bytes) {
     http::ResponseParser parser(k_head_bytes);
     parser.begin(to_head);

@@ -1,5 +1,5 @@
-// One turn, then the next turn of the same channel: events up to `done`, bad lines are reported, and lines
-// after `done` never reach the second turn.
+// Two turns of the same channel, one after the other: events come up to `done`, bad lines are reported, and
+// lines after `done` never reach the second turn.
 #include "bridge/query_stream.hpp"
 
 #include "bridge/event_line.hpp"

@@ -1,4 +1,4 @@
-// What a bash tells of its directory and variables: it ran a stranger's message.
+// The state that a bash tells: its directory and variables. That bash ran a stranger's message.
 #include "bridge/agents/shell_state.hpp"
 
 #include "tests/fuzz/support.hpp"

@@ -1,4 +1,4 @@
-// What reaches the tools from a model or a client: arguments, globs, paths; and what ripgrep prints.
+// The input of the tools from a model or a client: arguments, globs, paths; and the output of ripgrep.
 #include <algorithm>
 
 #include "bridge/guest/tools/glob_pattern.hpp"
@@ -14,7 +14,7 @@ using fuzz::require;
 
 namespace {
 
-/// What is taken is of the table's types and ranges; what is refused is said.
+/// Accepted arguments have the table's types and ranges; a refusal says why, in UTF-8.
 void check_arguments(std::string_view text) {
     for (const base::ToolSpec& tool : base::k_tools) {
         const guest::ToolArguments arguments(tool, text);

@@ -24,7 +24,7 @@ struct AskedHost {
         ask(api);
     }
     std::string route() const { return "/v1/conversations/" + conversation; }
-    /// One more turn whose program asks. Nothing listens there.
+    /// Runs another turn, whose program asks for an address. Nothing listens there.
     void ask(ApiClient& api) {
         api.call(202, "POST", route() + "/messages",
                  R"({"content":"curl -s -o /dev/null -w 'status %{http_code}' --noproxy '' )"

@@ -41,7 +41,7 @@ void check_refusal(const HttpResponse& response, int status, const std::string& 
     CHECK(Json::parse(response.body)["code"] == code);
 }
 
-/// What the descriptors of the server are of, without the numbers that tell two of a kind apart.
+/// The names of the server's descriptors, without the numbers that tell two of a kind apart.
 std::multiset<std::string> descriptors_of(pid_t pid) {
     std::multiset<std::string> all;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {

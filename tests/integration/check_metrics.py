@@ -15,7 +15,7 @@ def series(sample):
 
 
 def buckets_are_wrong(samples):
-    """Of one histogram family: cumulative, ascending, ended by +Inf, which is the count."""
+    """True unless the buckets of a histogram family are cumulative, ascending, and ended by +Inf, which is the count."""
     by_labels = {}
     for sample in samples:
         others = tuple(sorted((k, v) for k, v in sample.labels.items() if k != "le"))

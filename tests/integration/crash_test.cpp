@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of the 200 the gate takes some.
+/// The full test takes 200 conversations, the gate takes fewer.
 std::size_t conversations() {
 #ifdef __SANITIZE_ADDRESS__
     return 20;
@@ -136,7 +136,7 @@ void check_log(const Follower& follower, const std::string& log) {
     std::size_t round = 0;
     std::uint64_t number = 0;
     while (lines >> round >> number) {
-        // What stands before and behind it.
+        // The text before and behind this place.
         const auto here = static_cast<std::size_t>(std::max<std::streamoff>(lines.tellg(), 0));
         INFO("in round " << round << ": " << log.substr(here - std::min<std::size_t>(here, 60), 120));
         REQUIRE(number == last[round] + 1);
@@ -193,7 +193,7 @@ TEST_CASE("Nothing is lost, doubled or left behind when the server is killed whi
             follower.rounds_sent.push_back(round);
             threads.emplace_back([&] { follower.follow(api, 1'000'000); });
         }
-        // One of them decides when: after so many of its events.
+        // A second reader of one conversation decides when the server is killed: after so many events.
         Follower clockwork;
         const std::size_t chosen = early ? random() % 10 : followers.size() - 1;
         clockwork.id = followers[chosen].id;

@@ -174,8 +174,8 @@ TEST_CASE("The walk of README.md works as it is written") {
     const TempDir folder;
     const std::string output = run_page(server, folder.path(), "README.md", Pipes::cut);
     INFO(output);
-    // What the page shows, each event once and in its order. On a slow machine lines of output may come in
-    // one event, and the end may not come in time.
+    // The output has the events that the page shows, each once and in its order. On a slow machine lines of
+    // output may come in one event, and the end may not come in time.
     const Events shown = events_of(text_of("README.md"));
     const Events printed = events_of(output);
     CHECK(shown.size() == 6);
@@ -329,7 +329,7 @@ bool has_command(const std::string& text) {
                          " ?[^ :]"));
 }
 
-/// Those of a page: marked `sh`, or indented and with a command in them.
+/// The command blocks of a page: marked `sh`, or indented and with a command in them.
 std::vector<Block> blocks_of(const fs::path& page) {
     std::istringstream lines(text_of(page));
     std::vector<Block> blocks;
@@ -356,7 +356,7 @@ std::vector<Block> blocks_of(const fs::path& page) {
     return blocks;
 }
 
-/// What is not literal in it; `known`: the names that the page has defined so far, which grow.
+/// Says what is not literal in a block; empty: nothing. `known` gets the names that the block defines.
 std::string fault_of(const std::string& text, std::set<std::string>& known) {
     const auto found = [&text](const char* pattern) {
         std::smatch match;

@@ -189,7 +189,7 @@ TEST_CASE("Special files are said to be what they are, and nobody who waits at o
     const auto status = [&lab](const std::string& process) {
         return lab.api.call(200, "GET", lab.path("processes/" + process))["status"].get<std::string>();
     };
-    // Whoever opened the other end would end them.
+    // A program that opened the other end of a fifo would end these two processes.
     const std::string writer = start("echo x > read");
     const std::string reader = start("cat < written");
     HttpClient http = lab.api.connect();

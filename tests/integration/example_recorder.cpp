@@ -48,7 +48,7 @@ std::string as_text(const OrderedJson& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Of the same scope.
+// An invented token of the same scope.
 std::string made_token(const std::string& real) {
     const auto scope = real.find('.', real.find('.') + 1) + 1;
     return "v1.0c7wq5n2x8d4k1v9m3zr." + real.substr(scope, real.find('.', scope) - scope) +

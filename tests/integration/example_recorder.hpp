@@ -49,7 +49,7 @@ class ExampleRecorder {
     void problem(const std::string& code, const HttpResponse& response);
 
     std::string target(const std::string& operation, const OrderedJson& parameters) const;
-    /// As http/api/examples.hpp describes it.
+    /// The examples, in the form that http/api/examples.hpp describes.
     const OrderedJson& examples() const noexcept { return examples_; }
 
   private:

@@ -399,7 +399,7 @@ class Walk {
         recorder.keep("getMetrics", response.status, response.header("content-type"), kept);
     }
 
-    /// Of a long file the first line.
+    /// Records the first line of a long file.
     void cut_call(const std::string& operation, const OrderedJson& parameters) {
         const auto response = api.connect().request("GET", recorder.target(operation, parameters));
         recorder.keep_parameters(operation, parameters);

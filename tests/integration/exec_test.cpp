@@ -259,7 +259,7 @@ TEST_CASE("A streamed exec tells output while the program runs, and its exit las
     CHECK(named->event == "exit");
     CHECK(Json::parse(named->data)["signal"] == "SIGKILL");
     CHECK_FALSE(client.next_event().has_value());
-    // What cannot begin is a problem, not a stream.
+    // An exec that cannot begin is answered by a problem, not by a stream.
     CHECK(client.request("POST", lab.path(), R"({"command":"a","cwd":"gone"})", k_stream).status == 422);
 }
 
@@ -410,7 +410,7 @@ TEST_CASE("An exec in a paused conversation runs without its agent, and what it 
     CHECK(api.message(id, "echo kept > file").exit_code == 0);
     api.call(200, "POST", "/v1/conversations/" + id + "/pause");
     const std::size_t events = api.events(id).size();
-    // One that runs holds the generation: what another left in the background lives on meanwhile.
+    // An exec that runs holds the generation: what another left in the background lives on meanwhile.
     HttpClient holder = api.connect();
     REQUIRE(holder.open_stream("POST", path, R"({"command":"echo on; sleep 1000"})", k_stream).status == 200);
     CHECK(Json::parse(holder.next_event()->data)["text"] == "on\n");

@@ -97,10 +97,10 @@ struct Lab {
     ApiClient api{server};
 };
 
-/// Whether a process of this number runs the Python engine.
+/// True if a process of this number runs the Python engine.
 bool is_engine(const std::string& pid) {
     std::ifstream file("/proc/" + pid + "/cmdline");
-    // Of a process that ends meanwhile the read fails, which a stream buffer alone would throw.
+    // The read fails for a process that ends meanwhile: getline() reports that, a stream buffer throws it.
     std::string line;
     std::getline(file, line, '\n');
     return line.find("runner/runner.py") != std::string::npos;
@@ -176,7 +176,7 @@ TEST_CASE("Programs run on node and on Python, with results, logs and errors of 
     }
     CHECK(lab.run("container", "const a: number = 4; return a", {{"language", "typescript"}})["result"] == 4);
     Json endless;
-    // One that came too soon for the program to begin is repeated.
+    // A timeout that came too soon for the program to begin is followed by a longer one.
     for (const int timeout_ms : {400, 4000, 40'000}) {
         endless = lab.run("container", "console.log('begun'); for (;;);", {{"timeoutMs", timeout_ms}});
         CHECK(lab.error_of(endless) == "timeout");
@@ -245,7 +245,7 @@ TEST_CASE("An engine that keeps nothing in is still in its sandbox", "[execute]"
     CHECK(result[9] == 2);  // the guest and the engine
     // Nothing is left for the next run.
     CHECK(lab.run("container", "import os\nout = os.path.exists('/tmp/x')")["result"] == false);
-    // What it leaves in the background ends with it, and a frame of another run does not count.
+    // A process that a run leaves in the background ends with it, and a frame of another run does not count.
     const Json left = lab.run("container", "import subprocess\nsubprocess.Popen(['sleep', '1000'])\nout = 1");
     CHECK(left["result"] == 1);
     CHECK(lab.error_of(lab.run(
@@ -512,7 +512,7 @@ TEST_CASE("The runs behind the first get runners that were started ahead, each i
     REQUIRE(comes_true([&] { return metric(ready) == 1; }));
     CHECK(lab.error_of(lab.run("container", large, {{"memoryMb", 200}})) == "memory");
     CHECK(metric(pooled) == 5);
-    // What waits gives way to a run of another engine, to one that asks for less, and to a conversation.
+    // A ready runner gives way to a run of another engine, to one that asks for less, and to a conversation.
     REQUIRE(comes_true([&] { return metric(ready) == 1; }));
     CHECK(lab.run("python", "return 1")["result"] == 1);
     REQUIRE(comes_true([&] { return metric(ready) == 1; }));

@@ -38,7 +38,7 @@ struct FilesLab {
         return client.request("POST", url(path), body.dump());
     }
     HttpResponse remove(const std::string& path) { return client.request("DELETE", url(path)); }
-    /// What a command in the sandbox says.
+    /// The output of a command in the sandbox.
     std::string run(const std::string& command) { return api.message(id, command).output; }
     std::string listed(const std::string& path) {
         std::string joined;
@@ -337,7 +337,7 @@ TEST_CASE("The path of a query is decoded once, to any bytes") {
     CHECK(lab.run("ls -b copy") == "50\\ off\n50%20off\nd\\377\n");
     CHECK(lab.client.request("GET", archive + "d%FF").header("content-disposition") ==
           "attachment; filename=\"d_.tar\"; filename*=UTF-8''d%EF%BF%BD.tar");
-    // Of no other parameter.
+    // Other parameters must be UTF-8, and a percent sign begins an encoded byte.
     CHECK(code_of(lab.get("?list=1&cursor=%FF")) == "invalid_request");
     CHECK(code_of(lab.client.request("GET", archive + "%FF%")) == "invalid_request");
 }

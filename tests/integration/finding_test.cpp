@@ -76,7 +76,7 @@ TEST_CASE("Conversations are found by metadata, agent, status, sandbox and time,
     CHECK(found(api, "createdAfter=" + second["createdAt"].get<std::string>() +
                          "&createdBefore=" + third["createdAt"].get<std::string>()) == Ids{two});
 
-    // What changes is found as it is now: at once, and after a pause, in the store.
+    // A changed conversation is found as it is now: at once, and after a pause, in the store.
     for (const bool is_stored : {false, true}) {
         api.call(200, "PATCH", "/v1/conversations/" + three, R"({"metadata":{"team":"c","x":null}})");
         if (is_stored)

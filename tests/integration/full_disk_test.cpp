@@ -63,7 +63,7 @@ TEST_CASE("On a full disk messages and creates are answered, and nothing is lost
     std::size_t refused = 0;
     {
         const Filler filler(server.data_dir_inside() / "filler");
-        // What is left of the last page of the log may take the first of them.
+        // The rest of the last page of the log may take the first of the messages.
         for (int tried = 0; tried < 50 && refused < 3; ++tried) {
             const HttpResponse answer = say("k" + std::to_string(tried));
             INFO(answer.body);
@@ -81,7 +81,7 @@ TEST_CASE("On a full disk messages and creates are answered, and nothing is lost
         const HttpResponse made = api.http().request("POST", "/v1/conversations", R"({"agent":"echo"})");
         CHECK(made.status == 503);
         CHECK(code_of(made) == "storage_failed");
-        // What is known is still told.
+        // The server still tells what it knows.
         CHECK(api.get(id)["id"] == id);
         const auto during = api.events(id);
         REQUIRE(during.size() >= before.size());
@@ -130,7 +130,7 @@ TEST_CASE("On a full disk the stream of a turn ends with what became of it, and 
         REQUIRE(std::chrono::steady_clock::now() < until);
         {
             const Filler filler(server.data_dir_inside() / "filler");
-            // What the log of the database has allocated takes the first turns.
+            // The space that the database's log has allocated takes the first turns.
             do
                 last = say();
             while (!last.is_null() && last["type"] == "done");

@@ -10,7 +10,7 @@
 
 namespace atl::test {
 
-/// Those of the sandboxes that live now: what is process 1 of a pid namespace.
+/// The guests of the sandboxes that live now: each is process 1 of a pid namespace.
 inline std::vector<pid_t> guests(const ServerProcess& server) {
     std::vector<pid_t> found = descendants(server.pid());
     std::erase_if(found, [](pid_t pid) {

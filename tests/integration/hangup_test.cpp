@@ -48,7 +48,7 @@ std::size_t count_of(const std::string& text, const std::string& word) {
     return found;
 }
 
-/// Whether `is_so` becomes true in time. The API is asked meanwhile: a turn of the server's loop.
+/// True if `is_so` becomes true in time. The API is asked meanwhile: a turn of the server's loop.
 template <class IsSo>
 bool becomes(ApiClient& api, IsSo is_so) {
     const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;

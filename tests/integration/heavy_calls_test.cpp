@@ -201,7 +201,7 @@ TEST_CASE("Long answers are read by that process, and each is obeyed in its turn
     const Json text(std::string(500'000, 'x'));
     const std::string long_answer = Json{{"result", text}}.dump();
     CHECK(checkers(lab.server).empty());
-    // What is wrong is refused as in a short answer, and the call still waits.
+    // A wrong answer that is long is refused as a short one is, and the call still waits.
     CHECK(lab.api.call(404, "POST", path + "c9", long_answer)["code"] == "not_found");
     CHECK(lab.api.call(400, "POST", path + "c1", long_answer + "x")["code"] == "invalid_json");
     CHECK(lab.api.call(422, "POST", path + "c1", Json{{"result", text}, {"more", 1}}.dump())["code"] ==

@@ -58,7 +58,7 @@ struct Lab {
     void signal(const std::string& process, const std::string& name, int status = 204) {
         api->call(status, "POST", path() + "/" + process + "/signal", Json{{"signal", name}}.dump());
     }
-    /// What it wrote, from its first byte to the first line end.
+    /// The output of a process, from its first byte to the first line end.
     std::string first_line(const std::string& process) {
         WebSocketClient socket(api->connect(), path() + "/" + process + "/ws");
         std::string output;
@@ -166,7 +166,7 @@ TEST_CASE("A process that was ended here stays away, one that ended by itself co
     CHECK(lab.await("interrupted", "ended")["restart"] == "generation");
     CHECK(lab.await("exits", "ended")["exitCode"] == 3);
     CHECK(lab.await("exits", "ended")["restart"] == "generation");
-    // One that has ended is forgotten by the same word; a second one says what it is.
+    // SIGTERM makes the server forget a process that has ended, too; a second SIGTERM is refused.
     lab.await("gone", "ended");
     lab.signal(gone, "SIGTERM");
     lab.signal(gone, "SIGTERM", 409);

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What is outside, in a file and as a name.
+// The content of a file outside, and the name of another one there.
 constexpr const char* k_canary = "CANARY";
 
 // rename(2) with RENAME_EXCHANGE, without a pause. A shell has no word for it.
@@ -261,7 +261,7 @@ TEST_CASE("A link that other requests swap in leads no route and no tool of a pa
     CHECK(control == "good CANARY");
     CHECK(swaps > 20);
     check(race, outside);
-    // What is outside was there all the time, and nothing else brought the sandbox up.
+    // The files outside were there all the time: no call has started a new generation.
     CHECK(race.conversation()["status"] == "paused");
     CHECK(race.conversation()["generation"] == generation);
 }

@@ -1,5 +1,5 @@
-// Whether the log that a client reads is the one that it has seen: restarts keep its epoch, restored and
-// copied ones begin another.
+// A client is told if the log that it reads is not the one that it has seen: restarts keep a log's epoch,
+// restored and copied logs begin another.
 #include <SQLiteCpp/Database.h>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
@@ -123,7 +123,7 @@ TEST_CASE("A start that fails ends in order: what becomes of the host behind it 
     REQUIRE(refused.status == 1);
     REQUIRE(refused.output.find("Cannot listen on ") != std::string::npos);
     {
-        // As a server that was running when the host went down is found.
+        // A server that was running when the host went down leaves the boot id of that boot.
         SQLite::Database database((world.first / "atoll.db").string(), SQLite::OPEN_READWRITE);
         database.exec("UPDATE log_epoch SET boot = 'another boot' WHERE boot <> ''");
     }

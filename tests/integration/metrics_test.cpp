@@ -83,7 +83,7 @@ TEST_CASE("The metrics of a new server are all there and fit the conventions") {
     const Json all = watched.samples();
     CHECK(all["atoll_ready"] == 1);
     CHECK(all["atoll_sandboxes{state=\"ready\"}"] == 0);
-    // As many as the descriptors of the process are enough for, 4096 at most.
+    // The server takes as many as it has descriptors enough for, 4096 at most.
     CHECK(all["atoll_sandboxes_max"] ==
           watched.api.call(200, "GET", "/v1/system")["capacity"]["maxSandboxes"]);
     CHECK(all["atoll_limit_enforced{by=\"bubblewrap\",limit=\"filesystem\"}"] == 1);

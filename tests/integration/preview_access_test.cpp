@@ -144,7 +144,7 @@ TEST_CASE("Who asks for previews that there are not is refused, and the log does
         CHECK(code_of(answer) == "too_many_requests");
     }
     CHECK(lab.server.log().find("status=429") == std::string::npos);
-    // What there is is shown still, and the API has limits of its own.
+    // A preview that exists is still shown, and the API has limits of its own.
     for (int i = 0; i < 60; ++i)
         CHECK(code_of(lab.get(known)) == "no_listener");
 }
@@ -374,7 +374,7 @@ TEST_CASE("A key of the API stays out of the sandbox, another credential goes in
     const auto by_method = [&](const std::string& method) {
         return lab.visitor.request(method, "/", "", {{"Host", host}});
     };
-    // What answers knows GET alone, and says so itself.
+    // The server inside knows GET alone, and says so itself.
     CHECK(code_of(by_method(lab.server.key())) == "invalid_request");
     CHECK(by_method("ANOTHER").status == 501);
 }

@@ -247,7 +247,7 @@ TEST_CASE("A preview keeps its port over a restart, and one that was used before
     CHECK(script.status == 200);
     CHECK(script.header("clear-site-data") == k_forget);
     CHECK(ask_door(again, {{"Accept", "*/*"}}).header("clear-site-data") == k_forget);
-    // What came to the wrong port does not use it up.
+    // A request that came to the wrong port does not use the header up.
     HeaderList astray = k_navigation;
     astray.emplace_back("Host", "localhost:" + std::to_string(again));
     const HttpResponse misdirected = ask_door(port, astray);

@@ -85,7 +85,7 @@ TEST_CASE("A private preview over TLS opens by its token, for WebSockets too, an
     const std::string url = token["url"];
     const std::string own = TlsLab::address(id, lab);
     REQUIRE(url.starts_with(own + ".atoll/enter?token="));
-    // As a browser does, which names the port in Host.
+    // A browser names the port in Host, and so does this client.
     const std::string host = own.substr(8, own.size() - 9);
     HttpClient entering(lab.server().address(), {{"Host", host}});
     const HttpResponse entered = entering.request("GET", url.substr(own.size() - 1));

@@ -1,4 +1,4 @@
-// What visits of a preview mean to its conversation: it stays awake for them, and only for them.
+// The effect of a preview's visits on its conversation: it stays awake for them, and only for them.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -96,7 +96,7 @@ TEST_CASE("A conversation whose preview is visited is not idle; without visits i
         CHECK(waiting.read_response(HttpClient::Body::none).status == 503);
     }
     SECTION("nor is a request that only looks whether somebody answers") {
-        // Those that come while the sandbox stands still, or begins to, are answered, too.
+        // Requests that come while the sandbox stands still, or begins to, are answered, too.
         HttpClient client = it.lab.connect(it.sandbox);
         it.begin_idle();
         const auto begun = Clock::now();

@@ -129,7 +129,7 @@ TEST_CASE("A process outlives its request and is found, followed and ended") {
     (void)lab.start({{"argv", {"true"}}});
     CHECK(lab.api.call(200, "GET", lab.path())["processes"].size() == 2);
     CHECK(lab.api.call(200, "GET", lab.path() + "?tag=server")["processes"].size() == 1);
-    // As seen inside.
+    // The pid is the one that is seen inside.
     const std::string pid = std::to_string(made["pid"].get<int>());
     CHECK(lab.exec("kill -0 " + pid)["exitCode"] == 0);
     {
@@ -367,7 +367,7 @@ TEST_CASE("Much output of a terminal arrives whole at who reads it") {
 TEST_CASE("A timeout ends the whole group of a process") {
     Lab lab;
     std::string child;
-    // One that came too soon for what the process prepares is repeated.
+    // A timeout that came before the process was prepared is followed by a longer one.
     for (const int timeout_ms : {500, 3000, 30'000}) {
         const std::string process =
             lab.start_id({{"command", "trap '' TERM; sleep 1000 & echo $!; while :; do wait; done"},

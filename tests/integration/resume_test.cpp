@@ -59,7 +59,7 @@ void pause(ApiClient& api, const std::string& id, const std::string& mode = "col
     api.call(200, "POST", "/v1/conversations/" + id + "/pause", body.dump());
 }
 
-/// What the agent of this turn was told when it began.
+/// The line that told the agent of the turns before this one; null if there was none.
 Json told_in(const Turn& turn) {
     for (const Json& event : turn.events)
         if (event["type"] == "message")

@@ -12,7 +12,7 @@ using namespace atl::test::routes;
 
 namespace {
 
-/// What a route is about decides who reaches it.
+/// The subject of a route decides who reaches it.
 enum class Rule {
     open,       // everyone
     own,        // any key; a key with a user gets what is that user's
@@ -226,7 +226,7 @@ TEST_CASE("Every route answers exactly those clients that the table of rights na
         REQUIRE(rule != k_rules.end());
         walked.insert(name);
         const Expected means = expected(rule->second);
-        // What is asked for, and the sandbox whose tokens are tried with it.
+        // The targets, each with the sandbox whose tokens are tried with it.
         std::vector<std::pair<std::string, std::string>> targets;
         const Json made = house.conversation();
         const std::string id = made["id"];
@@ -275,7 +275,7 @@ TEST_CASE("Every route answers exactly those clients that the table of rights na
                           ask(house.server, house.other, method, with_id(pattern, std::string(20, 'a')))));
             if (means.other_user == 403)
                 CHECK(code_of(foreign) == "key_restricted");
-            // Those who may delete come last, one for each thing.
+            // The two keys that may delete come last: each target is deleted by one of them.
             if (method != "DELETE" || target == targets.back().first)
                 CHECK(refusal(ask(house.server, house.owner, method, target)) == means.owner);
             if (method != "DELETE" || target != targets.back().first)

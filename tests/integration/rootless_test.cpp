@@ -81,7 +81,7 @@ TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, whic
         CHECK(fs::exists(data / "subordinate-ids"));
         server.kill_hard();
     }
-    // As a crash leaves it between the mkdir and the chown of a new workspace.
+    // A crash between the mkdir and the chown of a new workspace leaves this.
     const std::string half_made = "aaaaaaaaaaaaaaaaaaaa";
     std::ofstream(data / "unclaimed" / half_made) << "";
     fs::create_directory(data / "workspaces" / half_made);

@@ -10,7 +10,7 @@ using namespace atl::test;
 
 namespace {
 
-/// What a turn wrote to `stream`.
+/// The text that a turn wrote to `stream`.
 std::string text_of(const Turn& turn, const std::string& stream) {
     std::string text;
     for (const auto& event : turn.events)
@@ -86,7 +86,7 @@ TEST_CASE("No variable that a message exports keeps the next messages from runni
         api.message(id, script);
         CHECK(api.message(id, "echo runs").output == "runs\n");
     }
-    // What keeps bash itself from starting is forgotten after one message.
+    // A variable that keeps bash itself from starting is forgotten after one message.
     api.message(id,
                 "cd /tmp; export LD_PRELOAD=/workspace/none LD_LIBRARY_PATH=/workspace/bad; mkdir -p "
                 "/workspace/bad; echo x > /workspace/bad/libc.so.6");

@@ -217,7 +217,7 @@ TEST_CASE("A rootless server runs sandboxes too and says that they share a uid",
     const Json made = api.create();
     CHECK(made["enforcement"]["uid"] == "shared");
     CHECK(made["enforcement"]["filesystem"] == "bubblewrap");
-    // Whether memory is limited depends on where this host lets the user make cgroups; it is said either way.
+    // Memory is limited if this host lets the user make cgroups; the server tells it either way.
     const Json system = api.call(200, "GET", "/v1/system");
     REQUIRE(system["notEnforced"].contains("uid"));
     CHECK(system["notEnforced"]["uid"].get<std::string>().find("registrations with epoll") !=

@@ -29,7 +29,7 @@ unsigned short port_of(const HttpClient& client) {
     return ntohs(address.sin_port);
 }
 
-/// Whether the server still has its end of the connection (proc(5), /proc/net/tcp).
+/// True if the server still has its end of the connection (proc(5), /proc/net/tcp).
 bool has_connection(const ServerProcess& server, unsigned short client_port) {
     char ends[64];
     snprintf(ends, sizeof ends, "0100007F:%04X 0100007F:%04X ", server.port(), client_port);
@@ -103,7 +103,7 @@ TEST_CASE("A place that cannot be read is no place without matches") {
     for (const char* path : {"closed", "g"})
         CHECK(code("search_file_content", {{"pattern", "one"}, {"path", path}}) == "PERMISSION_DENIED");
     CHECK(code("glob", {{"pattern", "*"}, {"path", "closed"}}) == "PERMISSION_DENIED");
-    // Of a larger place it is a part that is said to be missing.
+    // A search of a larger place succeeds, and a warning tells of the part that is missing.
     api.message(made["id"], "echo one > open");
     for (const char* tool : {"search_file_content", "glob"}) {
         const Json found =

@@ -1,4 +1,4 @@
-// What a turn started ends with it, when it is interrupted and when it takes too long.
+// The processes that a turn started end with it, when it is interrupted and when it takes too long.
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 
@@ -33,7 +33,7 @@ struct Lab {
 
 TEST_CASE("A message that is interrupted ends with all that it started, whatever its group or session") {
     Lab lab;
-    // What an earlier message left is no part of it.
+    // A process that an earlier message left is no part of it.
     lab.api.message(lab.id, "sleep 2002 & exit 0");
     for (const char* hidden : hidden_children::k_all) {
         INFO(hidden);
@@ -51,7 +51,7 @@ TEST_CASE("A turn that takes too long ends with all that it started, whatever it
     for (const char* hidden : hidden_children::k_all)
         all += "(" + std::string(hidden) + ") & ";
     bool was_set = false;
-    // One that came too soon for what the turn prepares is repeated.
+    // A limit that ended the turn before it was prepared is followed by a longer one.
     for (int limit_seconds = 4; !was_set && limit_seconds < 100; limit_seconds *= 3) {
         ServerOptions options;
         options.arguments = {"--turn-limit", std::to_string(limit_seconds)};

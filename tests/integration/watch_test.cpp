@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// One open watch, and what it told: "created a/b", "renamed a > b", or the type of a frame.
+/// An open watch, and what it told: "created a/b", "renamed a > b", or the type of a frame.
 struct Watch {
     Watch(const ApiClient& api, const std::string& sandbox, const std::string& query = "")
         : client(api.connect()) {
@@ -76,7 +76,7 @@ struct WatchLab {
                      {{"Content-Type", "application/octet-stream"}})
             .status;
     }
-    /// Whether a new file is told, behind as many rescans as there are.
+    /// True if the watch tells of a new file, after any number of rescans.
     bool sees_marker(Watch& watch) {
         for (;;) {
             const std::string name = "marker" + std::to_string(markers++);
@@ -222,7 +222,7 @@ TEST_CASE("A watch ends with a word when its sandbox is removed, and waits when 
     REQUIRE(of_alone.tells("started"));
     kill_sandboxes(lab.server);
     CHECK(watch.tells("paused"));
-    // One without a conversation does not come back.
+    // A sandbox without a conversation does not come back.
     CHECK(of_alone.tells("stream_closed"));
     CHECK(of_alone.last["code"] == "sandbox_gone");
     CHECK_FALSE(of_alone.client.next_event());

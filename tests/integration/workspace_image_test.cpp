@@ -126,9 +126,9 @@ TEST_CASE("Workspaces move onto an image with project quotas, and are what they 
     CHECK(run_server({"--data-dir", place.data().string(), "--listen", "127.0.0.1:0"})
               .output.find("holds workspaces") != std::string::npos);
     fs::remove(place.data() / "workspaces.image");
-    // As a run leaves it that was killed before the image had its name.
+    // A run that was killed before the image had its name leaves this folder.
     fs::create_directory(place.disk());
-    // As a run leaves it that was killed while it copied.
+    // A run that was killed while it copied leaves these.
     std::ofstream(place.data() / "workspaces.image.new") << "half";
     fs::create_directory(place.data() / ".workspace-image-mount");
     const RunResult converted = place.convert();
@@ -170,7 +170,7 @@ TEST_CASE("Workspaces move onto an image with project quotas, and are what they 
         CHECK(place.is_preallocated());
         CHECK(api.message(id, k_tell).output == k_told);
     }
-    // As a run leaves it that was killed after the switch: not mounted, and the former ones still there.
+    // A run that was killed after the switch leaves this: not mounted, and the former workspaces still there.
     fs::create_directories(place.data() / "workspaces" / box);
     place.unmount();
     const RunResult unmounted = run_server({"--listen", "127.0.0.1:0", "--data-dir", place.data().string()});

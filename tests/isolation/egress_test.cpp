@@ -259,7 +259,7 @@ TEST_CASE("No program inside can take the place of the proxy, and a list is chan
         CHECK(through_proxy(sandbox, address) == "answer 200");
         lab.api.call(200, "PATCH", route, reaching(Json::array()).dump());
         CHECK(through_proxy(sandbox, address).ends_with(" 403"));
-        // What is open to the proxy, and what waits in its backlog, is not the sandbox's.
+        // Connections to the proxy, also those in its backlog, are not counted as the sandbox's.
         const Json metrics = lab.api.call(200, "GET", "/v1/sandboxes/" + sandbox.sandbox_id() + "/metrics");
         CHECK(metrics["sockets"].get<int>() < 16);
         CHECK(sandbox.is_well());

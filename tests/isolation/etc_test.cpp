@@ -1,4 +1,4 @@
-// What a sandbox sees of the host's /etc, over all links from /usr.
+// The part of the host's /etc that a sandbox sees, over all links from /usr.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
@@ -64,7 +64,7 @@ TEST_CASE("Programs inside know the services, types and fonts of the host, and n
               .output("ls -d /etc/shadow /etc/gshadow /etc/ssh /etc/sudoers /etc/sudoers.d /etc/ssl/private "
                       "/etc/environment 2>/dev/null; true")
               .empty());
-    // As everywhere outside the workspace, nothing can be written.
+    // Nothing can be written, as everywhere outside the workspace.
     CHECK(sandbox.output("touch /etc/services 2>&1 || true").find("Read-only") != std::string::npos);
 }
 

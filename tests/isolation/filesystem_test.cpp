@@ -170,8 +170,8 @@ TEST_CASE("Only the workspace and the small tmpfs mounts are writable, and nothi
     for (const auto& [target, mount] : mounts) {
         INFO(target);
         CHECK(mount.options.contains("nosuid"));
-        // As root /dev is an overlay of the nodes themselves: read-only, and no process inside may make
-        // another node.
+        // A root server makes /dev an overlay of the nodes themselves: it is read-only, and no process inside
+        // may make another node.
         const bool is_devices = target == "/dev" && mount.type == "overlay" && mount.options.contains("ro");
         CHECK((mount.options.contains("nodev") || mount.type == "devtmpfs" || mount.type == "devpts" ||
                target.starts_with("/dev/") || is_devices));

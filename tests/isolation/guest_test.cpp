@@ -40,7 +40,7 @@ TEST_CASE("The guest does not talk to processes inside") {
 
     const Results inside = sandbox.probe({"drive", k_inner_socket});
     CHECK(inside.all().size() == 5);
-    // As root the socket is the server's alone; rootless all have one uid, and the guest hangs up.
+    // With private uids the socket is the server's alone; else all have one uid, and the guest hangs up.
     CHECK(inside.others_than({lab.has_private_uids ? "EACCES" : "CLOSED"}) == "");
     CHECK(sandbox.is_well());
 }

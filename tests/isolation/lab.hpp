@@ -33,7 +33,7 @@ class Lab {
     ApiClient api;
 };
 
-/// As root if that can be had, rootless, and rootless with subordinate ids where newuidmap(1) is there.
+/// The privileges that can be had: root, rootless, and rootless with subordinate ids (needs newuidmap(1)).
 std::vector<Privilege> privileges();
 /// Runs the test once for each privilege, each with its lab.
 Lab& each_lab();
@@ -64,7 +64,7 @@ class Sandbox {
     std::vector<pid_t> processes() const;
 
     Turn run(const std::string& command);
-    /// Of a command that must succeed, without the last line break.
+    /// The output of a command that must succeed, without the last line break.
     std::string output(const std::string& command);
     /// The probe's results inside. Fails the test if the probe does.
     Results probe(const Words& arguments);
@@ -93,7 +93,7 @@ class Sandbox {
 
 /// Bytes of a file of the host; empty if it cannot be read.
 std::string read_host_file(const std::filesystem::path& path);
-/// As one word of a shell's command line.
+/// Quotes a text as one word of a shell's command line.
 std::string quoted(const std::string& word);
 
 }  // namespace atl::test

@@ -56,10 +56,10 @@ class HostServices {
   public:
     HostServices();
 
-    /// As the probe's `connect` takes them.
+    /// The endpoints in the form that the probe's `connect` takes.
     const Words& endpoints() const noexcept { return endpoints_; }
     const std::filesystem::path& socket_path() const noexcept { return socket_path_; }
-    /// Of the service on 127.0.0.1.
+    /// The port of the service on 127.0.0.1.
     std::string port() const;
 
   private:

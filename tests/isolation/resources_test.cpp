@@ -47,7 +47,7 @@ int oom_score_adj(pid_t pid) {
     return std::stoi(text);
 }
 
-/// Whether this process, and so a server that it starts as root, has CAP_SYS_RESOURCE.
+/// True if this process, and so a server that it starts as root, has CAP_SYS_RESOURCE.
 bool may_set_least_score() {
     constexpr unsigned k_cap_sys_resource = 24;
     const std::string status = read_host_file("/proc/self/status");

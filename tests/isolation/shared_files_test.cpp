@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Whether a shell of `sandbox` can lock the file now.
+/// True if a shell of `sandbox` can lock the file now.
 bool can_lock(Sandbox& sandbox, const std::string& path) {
     return sandbox.run("exec 9<" + path + "; flock -xn 9").exit_code == 0;
 }

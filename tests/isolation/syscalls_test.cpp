@@ -91,8 +91,8 @@ TEST_CASE("The host's budget for compiled filters cannot be used from inside", "
     const Results inside = sandbox.probe({"filters"});
     CHECK(inside.with("EPERM") ==
           std::set<std::string>{"attach-unix", "attach-inet", "attach-netlink", "reuseport"});
-    // As a kernel without filters says it, which programs that would lock themselves up take for a reason to
-    // go on.
+    // A kernel without filters gives this error. Programs that would confine themselves take it for a reason
+    // to go on.
     CHECK(inside.with("EINVAL") == std::set<std::string>{"seccomp", "seccomp-listener", "prctl"});
 }
 

@@ -21,7 +21,7 @@ after(async () => {
     if (folder !== undefined) rmSync(folder, { recursive: true });
 });
 
-/** What redocly finds in `document`: "rule: message at place". */
+/** The problems that redocly finds in `document`: "severity rule: message at place". */
 async function lint(document, options = []) {
     const file = path.join(folder, 'openapi.json');
     writeFileSync(file, JSON.stringify(document));

@@ -64,7 +64,7 @@ inline base::Result<std::optional<sandbox::Record>> find_sandbox(conversation::S
         [&](auto done) { store.find_sandbox(id, std::move(done)); });
 }
 
-/// What a start of the sandboxes' manager asks of the store that has told its state.
+/// The store as a start of the sandboxes' manager takes it: the sandboxes of `state`, and a search by id.
 inline sandbox::KnownSandboxes known_sandboxes(conversation::Store& store,
                                                const conversation::StartState& state = {}) {
     return {state.sandboxes, [&store](const std::string& id) { return find_sandbox(store, id); }};

@@ -23,8 +23,8 @@ bool eventually(Condition condition) {
     return true;
 }
 
-/// Whether to check upper bounds on times, rates and memory, too. The gate does not: it must pass on a slow
-/// machine.
+/// True if upper bounds on times, rates and memory are checked, too. The gate does not: it must pass on
+/// a slow machine.
 inline bool checks_bounds() {
     return std::getenv("ATOLL_TEST_FULL") != nullptr;
 }

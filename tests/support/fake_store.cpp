@@ -15,7 +15,7 @@ using conversation::CommitEnd;
 
 void FakeStore::commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
     require(!std::exchange(is_busy_, true), "two batches were given to the store at a time");
-    // What it has written may outlive the server that never hears of it.
+    // The batch is written now: it may outlive the server, which then never hears of it.
     auto answer = [this, done = std::move(done), end = keep(*batch)] {
         is_busy_ = false;
         done(end, end == CommitEnd::durable ? Error() : Error(Errc::storage_failed, "injected"));
@@ -275,7 +275,7 @@ void FakeStore::list(const conversation::ListRange& range,
     std::vector<const conversation::Record*> rows;
     for (const auto& [key, record] : conversations) {
         const conversation::ListPlace place = place_of(record);
-        // As by an index.
+        // Rows of other users are not scanned, as with the database's index.
         if (range.filter.user_id && record.user_id != range.filter.user_id)
             continue;
         if (range.from.key == 0 || (is_newest_first ? place < range.from : place > range.from))

@@ -15,7 +15,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
   public:
     FakeGroup(FakeWorld& world, std::string name) : world_(world), name_(std::move(name)) {}
     ~FakeGroup() override { *alive_ = false; }
-    // As the kernel: what it refuses stays as it was, all else is taken.
+    // The kernel does the same: a limit that it refuses stays as it was, all others are taken.
     Result<void> set_limits(const sandbox::Limits& limits) override {
         sandbox::Limits& own = world_.group_limits[name_];
         const bool takes_all = limits.cpu_percent <= world_.most_cpu_percent;

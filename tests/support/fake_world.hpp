@@ -116,9 +116,9 @@ class FakeStore final : public conversation::Store {
     int lists_without_room = 0;      // so many of the next ones are refused
     std::vector<std::size_t> reads;  // of logs: how many events each found
     bool is_fenced = false;
-    /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
+    /// Calls its argument later, as a store on another machine answers. Empty: the answer comes at once.
     std::function<void(std::function<void()>)> later;
-    /// Whether a read that is answered later shows the store as it is at the call, or else at the answer.
+    /// True: a read that is answered later shows the store as it is at the call; false: as at the answer.
     std::function<bool()> reads_first = [] { return true; };
     /// The server before it hears no answer any more; the next one is answered at once.
     void hear_of_new_server() {
@@ -142,7 +142,7 @@ class FakeStore final : public conversation::Store {
     const conversation::Record* find(const std::string& id) const;
     mutable std::map<std::string, std::int64_t> keys_;  // by id; tests may put rows without it
     void add_unrecorded_turns(conversation::StoredConversation& stored) const;
-    /// What a read found, as it was when it was asked.
+    /// Gives what a read found at the time of the call, at once or later.
     template <class T>
     void answer(conversation::ReadDone<T> done, T found) {
         if (!later)

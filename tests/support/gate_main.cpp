@@ -10,7 +10,7 @@
 
 namespace {
 
-/// One test in this many is in the sample; 1 for all.
+/// The sample has one test of this many; 1: all tests.
 constexpr unsigned k_sampled_of = ATOLL_SAMPLED_OF;
 
 /// Another sample each day, unless a seed is given.

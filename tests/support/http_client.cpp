@@ -99,7 +99,7 @@ base::UniqueFd connect_tcp(const std::string& address, const std::string& source
     return fd;
 }
 
-// One frame of an event stream (WHATWG HTML, section 9.2.6); nothing for a frame of comments only.
+// Parses a frame of an event stream (WHATWG HTML, section 9.2.6); nothing for a frame of comments only.
 std::optional<SseEvent> parse_frame(std::string_view frame, std::size_t& comments) {
     SseEvent event;
     bool any = false;

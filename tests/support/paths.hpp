@@ -10,7 +10,7 @@ namespace atl::test {
 /// others.
 std::string build_path(std::string_view file);
 
-/// As `build_path`, of a file of the checkout: `source_path("docs/errors.md")`.
+/// The path of a file of the checkout, such as `source_path("docs/errors.md")`.
 std::string source_path(std::string_view file);
 
 }  // namespace atl::test

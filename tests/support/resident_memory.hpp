@@ -8,7 +8,7 @@
 
 namespace atl::test {
 
-/// Of a transfer of any length at constant memory.
+/// The bound on the growth during a transfer of any length, which must take constant memory.
 #ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
 inline constexpr long k_growth_kb = 128L * 1024;
 #else

@@ -230,7 +230,7 @@ fs::path binaries(Privilege privilege) {
 ServerProcess::ServerProcess(ServerOptions options) {
     const bool own_dir = options.data_dir.empty();
     data_dir_ = own_dir ? temp_.path() / "data" : options.data_dir;
-    // One of its own the server makes itself, unless it is the place of a disk.
+    // The server makes this directory itself, unless a disk is to be mounted there.
     if (own_dir && options.disk_mb > 0)
         fs::create_directory(data_dir_);
     if (options.privilege != Privilege::as_started && is_root()) {
@@ -253,7 +253,7 @@ void ServerProcess::start(const ServerOptions& options) {
     command.insert(command.end(), options.arguments.begin(), options.arguments.end());
     auto environment = options.environment;
     environment.emplace_back("ATOLL_API_KEY", key_);
-    // Those of this checkout, as scripts/setup --tests installs them: the host may have older ones.
+    // The engines of this checkout, as scripts/setup --tests installs them: the host may have older ones.
     const fs::path engines = fs::path(build_path("../executors"));
     if (options.privilege == Privilege::as_started && fs::exists(engines))
         environment.emplace(environment.begin(), "ATOLL_EXECUTORS", engines.lexically_normal());

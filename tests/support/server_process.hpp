@@ -61,7 +61,7 @@ class ServerProcess {
 
     pid_t pid() const noexcept { return pid_; }
     unsigned short port() const noexcept { return port_; }
-    /// As HttpClient takes it: with https:// if the server speaks TLS.
+    /// The address in the form that HttpClient takes: with https:// if the server speaks TLS.
     std::string address() const;
     const std::string& key() const noexcept { return key_; }
     const std::filesystem::path& data_dir() const noexcept { return data_dir_; }

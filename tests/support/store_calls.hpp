@@ -1,4 +1,4 @@
-// What a store that answers at once says, as a value.
+// Calls of a store that answers at once, with the answer as a value.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ namespace atl::test {
 
 class StuckProcesses {
   public:
-    /// Whether this user can make such a group here.
+    /// True if this user can make such a group here.
     static bool can_be_made();
 
     /// Throws std::runtime_error where the kernel refuses.

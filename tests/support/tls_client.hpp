@@ -35,7 +35,7 @@ class TlsClient {
     IoResult write(std::string_view bytes);
     /// Sends close_notify.
     void close_notify();
-    /// Whether the peer's end was close_notify and not merely that of TCP.
+    /// True if the peer's end was close_notify and not merely that of TCP.
     bool saw_close_notify() const;
 
     /// The common name in the certificate that the server showed.

@@ -9,7 +9,7 @@ namespace atl::guest {
 namespace {
 
 constexpr std::size_t k_abandoned_at_once = 200;
-// Of one tree. A process that fills it meanwhile does not keep the guest at work for ever.
+// The bound for one tree: a process that goes on filling it does not keep the guest at work for ever.
 constexpr std::size_t k_most_abandoned_entries = 1'000'000;
 static_assert(k_most_abandoned_entries % k_abandoned_at_once == 0);
 constexpr std::size_t k_most_abandoned_copies = 16;

@@ -9,7 +9,7 @@
 namespace atl::guest {
 namespace {
 
-// What the kernel bounds of a file: all names, and a value (xattr(7)).
+// The kernel's limit for all attribute names of a file together, and for each value (xattr(7)).
 constexpr std::size_t k_most_bytes = 64UL * 1024;
 constexpr std::string_view k_users = "user.";
 

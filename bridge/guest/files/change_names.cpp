@@ -32,7 +32,7 @@ CallEnd reply_entry(Call& call, const FileJob& job, const std::string& path, Cre
     return {};
 }
 
-/// Whether the path is that of a directory, also through a link.
+/// True if the path is that of a directory, also through a link.
 bool is_directory_there(const FileJob& job, const std::string& path) {
     const base::UniqueFd there = job.root.look(path, LastLink::followed);
     struct stat about {};

@@ -139,7 +139,7 @@ bool enter_copied_folder(Copy& copy, std::vector<CopyLevel>& levels, const char*
     return true;
 }
 
-/// One entry of the deepest level.
+/// Copies an entry of the deepest level.
 Task<bool> copy_entry(Copy& copy, std::vector<CopyLevel>& levels, std::string name) {
     const int from = dirfd(levels.back().from.get());
     const int to = levels.back().to.get();
@@ -185,7 +185,7 @@ Task<bool> copy_levels(Copy& copy, CopyLevel top) {
     co_return true;
 }
 
-/// Whether `folder` is the directory `outer`, or lies in it.
+/// True if `folder` is the directory `outer`, or lies in it.
 bool lies_in(int root, int folder, const struct stat& outer) {
     struct stat about {};
     struct stat top {};
@@ -202,7 +202,7 @@ bool lies_in(int root, int folder, const struct stat& outer) {
     return false;
 }
 
-/// What is copied, and where to.
+/// The source and the target of a copy.
 struct Ends {
     Beneath::Place from;
     struct stat about;
@@ -210,7 +210,7 @@ struct Ends {
     Replace replace;
 };
 
-/// What was made of a copy that fails. Of a client that leaves meanwhile its HiddenName has the rest.
+/// Removes what a failed copy made. If the client leaves meanwhile, the copy's HiddenName removes the rest.
 Task<void> remove_part(Call& call, int folder, const std::string& name) {
     base::TreeRemover remover;
     remover.begin(folder, name);

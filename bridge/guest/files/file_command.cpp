@@ -16,7 +16,7 @@
 namespace atl::guest {
 namespace {
 
-// Of a path or a file that a sentence names.
+// The name of a file in a sentence is cut to so many bytes.
 constexpr std::size_t k_told_name_bytes = 100;
 constexpr std::uint64_t k_known_mode_bits = 07777;
 
@@ -82,7 +82,7 @@ FileWork find_file_work(std::string_view op) {
     return nullptr;
 }
 
-/// What the kernel would say, too, but after parents were made.
+/// False for a path that the kernel would refuse, too, but only after parents were made.
 bool is_path(std::string_view path) {
     if (path.size() > base::k_max_path_bytes || path.find('\0') != std::string_view::npos)
         return false;
@@ -95,7 +95,7 @@ bool is_path(std::string_view path) {
     return true;
 }
 
-/// Whether the op would make a name that is the guest's own.
+/// True if the op would make a name that only the guest itself makes.
 bool makes_hidden_name(const FileRequest& request) {
     const bool makes_path = request.op == "write" || request.op == "mkdir" || request.op == "unpack";
     return has_hidden_name(request.to) || (makes_path && has_hidden_name(request.path));

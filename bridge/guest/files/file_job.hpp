@@ -1,4 +1,4 @@
-// One request for a file of the workspace, taken apart, and what all that answer one need.
+// A request for a file of the workspace, taken apart, and what all functions that answer one need.
 #pragma once
 
 #include <sys/stat.h>

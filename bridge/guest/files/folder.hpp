@@ -38,7 +38,7 @@ inline const char* next_name(DIR* folder) {
     return nullptr;
 }
 
-/// Whether both tell of one inode, by whatever names.
+/// True if both tell of the same inode, by whatever names.
 inline bool is_same_file(const struct stat& a, const struct stat& b) {
     return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }

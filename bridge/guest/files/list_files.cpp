@@ -61,7 +61,7 @@ std::string behind_first_part(const std::string& path) {
     return slash == std::string::npos ? std::string() : path.substr(slash + 1);
 }
 
-/// What a guest that was killed left behind. What is more than a list's share waits for the next list.
+/// Removes what a killed guest left behind. A list removes only its share; the rest waits for the next list.
 Task<void> remove_stale(Page& page, DIR* folder, std::string name) {
     if (page.sweep_left == 0)
         co_return;
@@ -81,7 +81,7 @@ Task<void> remove_stale(Page& page, DIR* folder, std::string name) {
 Task<void> read_names(Page& page, ListLevel& level) {
     std::priority_queue<std::string> smallest;
     const std::string begin = first_part(level.after);
-    // One more tells that there are more, another one is `begin` itself, which is not listed again.
+    // The first name more tells that there are more, the second is `begin` itself, which is not listed again.
     const std::size_t most = page.left + 2;
     std::size_t read = 0;
     while (const char* const name = next_name(level.folder.get())) {

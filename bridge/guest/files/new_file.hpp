@@ -20,14 +20,14 @@ namespace atl::guest {
 
 /// A new hidden name. Nobody outside this process can guess it.
 std::string hidden_name();
-/// Whether a guest made this name, by its exact form: no client may make one.
+/// True if the name has the exact form of those that guests make: no client may make one.
 bool is_hidden_name(std::string_view name);
-/// Whether a part of this path is such a name.
+/// True if a part of this path is such a name.
 bool has_hidden_name(std::string_view path);
-/// Whether an earlier guest did.
+/// True if it is such a name, and an earlier guest made it.
 bool is_stale_name(std::string_view name);
 
-/// Whether what has the name already gives way.
+/// Says if something that has the name already is replaced.
 enum class Replace : std::uint8_t { yes, no };
 
 class AbandonedCopies;

@@ -146,7 +146,7 @@ bool enter_packed_folder(Packing& to, std::vector<PackLevel>& levels, const std:
     return to.add(entry);
 }
 
-/// What is open at `looked_at` (O_PATH).
+/// Packs the entry that is open at `looked_at` (O_PATH).
 Task<bool> pack_entry(Packing& to, std::vector<PackLevel>& levels, std::string path,
                       base::UniqueFd looked_at) {
     struct stat about {};

@@ -305,7 +305,7 @@ void TarReader::set_entry(char type) {
                   : type == '1' ? EntryType::hard_link
                   : is_file     ? EntryType::file
                                 : EntryType::other;
-    // As old archives have it.
+    // Old archives mark a directory by a slash at the end of its path.
     if (is_file && entry_.path.ends_with('/'))
         entry_.type = EntryType::directory;
     // Links and directories have no bytes, whatever their header says.
@@ -333,7 +333,7 @@ bool TarReader::end_extension() {
         long_target_ = cut(block_);
     else if (extension_ == 'x')
         return read_records();
-    // What holds for all entries (type g) is of no use here.
+    // Records for all entries (type g) are of no use here.
     return true;
 }
 

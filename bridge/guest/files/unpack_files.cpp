@@ -411,7 +411,7 @@ Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
         end = std::move(closed);
     if (!end.is_good())
         co_return end;
-    // Of an archive that holds nothing else. Entries have made it before.
+    // If the archive has no entries, nothing has made the directory yet.
     if (!path.empty() && !job.root.make_place(path + "/x"))
         co_return refuse_errno(path);
     const std::string told = to.told();

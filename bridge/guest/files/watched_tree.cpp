@@ -31,7 +31,7 @@ std::string_view word(ChangeLines::Kind kind) {
     return k_words[static_cast<std::size_t>(kind)];
 }
 
-/// Whether the entry is a directory, never through a link.
+/// True if the entry is a directory; a link to a directory is none.
 bool is_watched_directory(int folder, const dirent& entry) {
     if (entry.d_type != DT_UNKNOWN)
         return entry.d_type == DT_DIR;
@@ -89,7 +89,7 @@ std::optional<std::string> WatchedTree::path_of(int parent, const std::string& n
     return path.size() > base::k_max_path_bytes ? std::nullopt : std::optional(std::move(path));
 }
 
-/// Whether `node` is `parent` or above it.
+/// True if `node` is `parent` or above it.
 bool WatchedTree::is_within(int node, int parent) const {
     for (int at = parent; at != k_no_node;) {
         if (at == node)
@@ -173,7 +173,7 @@ void WatchedTree::unlink(int watch) {
         parent->second.children.erase(node->second.name);
 }
 
-/// What is below it, too.
+/// Forgets the directory and all directories below it.
 void WatchedTree::forget(int watch) {
     unlink(watch);
     std::vector<int> going{watch};

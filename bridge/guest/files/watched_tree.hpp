@@ -1,7 +1,7 @@
 // The directories of a workspace under one inotify(7) instance, and what their events mean. A directory that
 // appears is watched, and what was made in it before that is found by reading it. Links are never followed.
-// What the kernel dropped (a full queue) makes the tree lost: it has to begin again. One piece of work a
-// call; nothing waits. Not here: who is told, and when (watch_files.cpp).
+// If the kernel dropped events (a full queue), the tree is lost: it has to begin again. Each call does one
+// piece of work; nothing waits. Not here: who is told, and when (watch_files.cpp).
 #pragma once
 
 #include <sys/inotify.h>

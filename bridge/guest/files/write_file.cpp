@@ -35,7 +35,7 @@ struct Goal {
     std::string tag() const { return old ? entity_tag(about) : std::string(); }
 };
 
-/// Whether directories on the way that are missing are made.
+/// Says if directories that are missing on the way are made.
 enum class Parents : bool { left, made };
 
 /// The path of a link's target, relative to the root; empty, and errno.
@@ -101,7 +101,7 @@ CallEnd check_goal(const FileRequest& request, const Goal& goal) {
     return end.is_good() ? check_conditions(request, goal.tag()) : end;
 }
 
-/// What is at the goal's name by now.
+/// The state of the file that has the goal's name by now.
 std::optional<struct stat> look_again(const Goal& goal) {
     struct stat about {};
     if (fstatat(goal.place->directory.get(), goal.place->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
@@ -155,7 +155,7 @@ Task<CallEnd> replace(Call& call, const FileJob& job, const Goal& goal) {
     co_return reply_written(call, job, goal, file.fd());
 }
 
-/// Whether the goal's name is still what is open.
+/// True if the goal's name is still that of the open file.
 bool has_name(const Goal& goal, int fd) {
     struct stat named {};
     struct stat opened {};
@@ -163,8 +163,8 @@ bool has_name(const Goal& goal, int fd) {
            fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-/// What was looked at, emptied; or a new file, if there is still none. Null, and errno; EAGAIN: the name now
-/// belongs to another file, or to none. `former` gets the time of the file that was there before.
+/// The file that was looked at, emptied; or a new file, if there is still none. Null, and errno; EAGAIN: the
+/// name now belongs to another file, or to none. `former` gets the time of the file that was there before.
 base::UniqueFd open_in_place(const FileJob& job, const Goal& goal, timespec& former) {
     if (goal.old) {
         base::UniqueFd fd = Beneath::reopen(goal.old.get(), O_WRONLY);

@@ -10,7 +10,7 @@
 
 namespace atl::guest {
 
-/// What a piece of work may take of a file before others have their turn.
+/// The bytes of a file that a piece of work may take before others have their turn.
 inline constexpr std::size_t k_file_piece_bytes = 512UL * 1024;
 
 struct FileBytes {
@@ -22,7 +22,7 @@ struct FileBytes {
 /// it grows by meanwhile is left out.
 Task<FileBytes> async_read_all(Call& call, Found& found, std::size_t limit_bytes);
 
-/// Whether `bytes` hold a NUL near their beginning, are mostly not text, or begin as a known binary format
+/// True if `bytes` hold a NUL near their beginning, are mostly not text, or begin as a known binary format
 /// does and hold anything that no text has.
 bool is_binary(std::string_view bytes);
 

@@ -15,14 +15,14 @@ namespace atl::guest {
 class GlobPattern {
   public:
     enum class Case : std::uint8_t { differs, ignored };  // of ASCII letters
-    /// What `[ab]` stands for: one of the characters; that or the text "[ab]".
+    /// The meaning of `[ab]`. set: one of the characters; either: that or the text "[ab]".
     enum class Brackets : std::uint8_t { set, either };
 
     GlobPattern(std::string_view glob, Case letters, Brackets brackets);
 
-    /// Whether all of `path` matches. It has no slash at its ends.
+    /// True if all of `path` matches, which has no slash at its ends.
     bool matches(std::string_view path) const;
-    /// What a byte of a path may cost, in steps.
+    /// The most steps that a byte of a path may cost.
     std::size_t cost() const noexcept { return nodes_.size(); }
 
   private:

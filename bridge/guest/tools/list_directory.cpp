@@ -96,7 +96,7 @@ Task<bool> async_matches_any(Call& call, GlobWork& work, const std::vector<GlobP
     co_return false;
 }
 
-/// What the entry is; a link that leads to something beneath the workspace counts as that.
+/// The state of the entry; a link that leads to something beneath the workspace counts as that.
 struct stat state_of(const ToolRun& run, const Found& parent, const Entry& entry) {
     struct stat state {};
     static_cast<void>(fstatat(parent.fd.get(), entry.name.c_str(), &state, AT_SYMLINK_NOFOLLOW));

@@ -43,7 +43,7 @@ LineRange range_of(const ToolArguments& arguments) {
     return range;
 }
 
-/// What read_file shows of a text.
+/// The part of a text that read_file shows.
 struct Excerpt {
     std::string text;
     std::uint64_t first = 0;  // lines, counted from 0
@@ -97,7 +97,7 @@ std::string lines_text(std::uint64_t first, std::uint64_t end) {
     return "lines " + std::to_string(first + 1) + "-" + std::to_string(end);
 }
 
-/// What was left out, and how to go on.
+/// Tells what was left out, and how to go on.
 void tell_cuts(ToolResult& result, const Excerpt& excerpt, const LineRange& range) {
     const bool asked_for_less = range.limit && excerpt.end - excerpt.first == *range.limit;
     if (excerpt.end < excerpt.total) {
@@ -213,7 +213,7 @@ ToolTask async_read_file(ToolRun& run) {
         const Excerpt excerpt = co_await async_excerpt(run.call, file.bytes, range);
         result = text_result(*found, excerpt, range, file.bytes);
     }
-    // As it was before it was read: a change meanwhile counts as one since.
+    // The state is that before the reading, so a change meanwhile counts as one after it.
     if (result.success)
         run.read_files.note(found->relative, found->state);
     co_return result;

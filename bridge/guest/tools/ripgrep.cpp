@@ -24,7 +24,7 @@ using namespace base::tool_error;
 constexpr std::size_t k_piece_bytes = 64UL * 1024;
 constexpr std::size_t k_error_bytes = 2000;
 constexpr int k_status_error = 2;
-// Of what it writes to stderr, which is the sandbox's memory. What is beyond that is dropped now and then.
+// So much of ripgrep's stderr is kept, in the sandbox's memory. The rest is dropped now and then.
 constexpr std::size_t k_told_bytes = 1024UL * 1024;
 constexpr off_t k_dropped_bytes = off_t{1} << 40;
 constexpr std::chrono::milliseconds k_drop_interval{250};
@@ -56,7 +56,7 @@ bool ends_in_size(std::string_view line) {
            line.substr(0, digits + 1).ends_with(": ");
 }
 
-/// Whether what rg says is about the pattern: all its words on that name the regular expression. With
+/// True if rg complains of the pattern: each such message names the regular expression. With
 /// --no-messages it says nothing of files.
 bool is_about_pattern(std::string_view said) {
     return said.find("regex") != std::string_view::npos && said.find("(os error") == std::string_view::npos;
@@ -172,7 +172,7 @@ std::optional<int> Ripgrep::status() const {
     return ending_->code;
 }
 
-// What it says of the pattern comes before its walk. Names that it tells in that may hold line ends.
+// Messages about the pattern come before those about the walk, whose file names may hold line ends.
 std::string Ripgrep::errors() const {
     const std::string told = beginning_of(errors_.get(), k_told_bytes);
     std::string text;

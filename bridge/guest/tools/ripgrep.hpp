@@ -61,9 +61,9 @@ class Ripgrep {
     std::string piece_;
 };
 
-/// What search and glob have in common: the names of hidden files but .git and base::k_state_folder,
-/// .gitignore also without a repository, and no other list of ignored files (.ignore, .rgignore,
-/// .git/info/exclude, that of HOME).
+/// The program and the options that search and glob have in common: hidden files but .git and
+/// base::k_state_folder are found, .gitignore counts also without a repository, and no other list of ignored
+/// files does (.ignore, .rgignore, .git/info/exclude, that of HOME).
 std::vector<std::string> ripgrep_walk_options();
 
 }  // namespace atl::guest

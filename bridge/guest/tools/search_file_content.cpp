@@ -20,7 +20,7 @@ using namespace base::tool_error;
 constexpr std::string_view k_cut_match_mark = "... [truncated]";
 constexpr int k_status_partial = 2;
 
-/// What a glob without a slash is.
+/// The place of the names that a glob without a slash matches.
 enum class LoneName : std::uint8_t { anywhere, at_top };
 
 /// The globs of `include`: a path below the scope, or a name anywhere below it.
@@ -79,7 +79,7 @@ struct Search {
     LoneName lone = LoneName::anywhere;
 };
 
-/// What is found, as the text of a list.
+/// The matches that were found, as the text of a list.
 class Matches {
   public:
     Matches(const SearchScope& scope, Include& include, std::size_t most)
@@ -141,7 +141,7 @@ std::vector<std::string> command_line(const Search& search, const SearchScope& s
     return line;
 }
 
-/// What is wrong with a pattern or a glob, or empty.
+/// The complaint about a pattern or a glob; empty if it is good.
 std::string text_problem(std::string_view name, std::string_view text, std::size_t most_bytes) {
     if (text.size() > most_bytes)
         return "`" + std::string(name) + "` has more than " + std::to_string(most_bytes) + " bytes.";

@@ -6,7 +6,7 @@
 namespace atl::guest {
 namespace {
 
-// Of a path and a notice before it; more is no output of ripgrep's.
+// A path and a notice before it are shorter; more is no output of ripgrep's.
 constexpr std::size_t k_most_path_bytes = 16UL * 1024;
 constexpr std::size_t k_most_digits = 18;
 

@@ -19,15 +19,15 @@ class SearchOutput {
   public:
     /// `seen` gets each match, and returns whether more are wanted.
     using Seen = std::function<bool(const SearchMatch&)>;
-    /// Whether there is a file of that path, as ripgrep would print it.
+    /// Returns true if there is a file of that path, as ripgrep would print it.
     using IsFile = std::function<bool(const std::string&)>;
 
     SearchOutput(std::size_t line_bytes, Seen seen, IsFile is_file)
         : line_bytes_(line_bytes), seen_(std::move(seen)), is_file_(std::move(is_file)) {}
     /// False once no more is wanted.
     bool feed(std::string_view bytes);
-    /// Whether the output ended in ripgrep's notice that the file `path` is binary. Of a file that ripgrep
-    /// was told by its name, behind which comes nothing.
+    /// True if the output ended in ripgrep's notice that the file `path` is binary. This is for a file that
+    /// ripgrep was told by its name: nothing comes behind its notice.
     bool ends_in_notice(std::string_view path) const;
 
   private:

@@ -17,13 +17,13 @@ struct SearchScope {
     std::string whole(std::string_view printed) const;
     /// The same below the directory ("a/b").
     static std::string_view inner(std::string_view printed);
-    /// Whether something other than a directory is at that path, as ripgrep prints it.
+    /// True if something other than a directory is at that path, as ripgrep prints it.
     bool has_file(const std::string& printed) const;
-    /// What ripgrep is told to search.
+    /// The path that ripgrep is told to search.
     std::string target() const { return "./" + file; }
 };
 
-/// What a scope may be: of glob a directory only.
+/// The kinds of scope that a tool takes: glob takes a directory only.
 enum class ScopeKind : std::uint8_t { directory, directory_or_file };
 
 /// Finds the scope at `given`; the failure otherwise.

@@ -14,7 +14,7 @@ using base::ToolParameter;
 using base::ToolSpec;
 using base::ToolValue;
 
-// Of names in a sentence: a caller sees which argument is meant.
+// Names in a sentence are cut to so many bytes: a caller still sees which argument is meant.
 constexpr std::size_t k_shown_name_bytes = 64;
 constexpr std::size_t k_problem_bytes = 2000;
 

@@ -23,7 +23,7 @@ class ToolArguments {
     bool is_good() const noexcept { return problem_.empty(); }
 
     bool has(std::string_view name) const { return values_.contains(name); }
-    /// Of a parameter of that type; the fallback where it is absent. Precondition: is_good().
+    /// The value of a parameter of that type; the fallback where it is absent. Precondition: is_good().
     std::string text(std::string_view name, std::string_view fallback = {}) const;
     bool flag(std::string_view name, bool fallback) const;
     std::optional<std::uint64_t> count(std::string_view name) const;

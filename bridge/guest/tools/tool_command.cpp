@@ -62,7 +62,7 @@ Tool find_tool_work(std::string_view name) {
     return nullptr;
 }
 
-/// What the calls of one guest share.
+/// The objects that the calls of one guest share.
 struct Shared {
     const Services& services;
     const WorkspacePaths& paths;

@@ -8,7 +8,7 @@
 namespace atl::guest {
 namespace {
 
-// Of a result object, beside its data and its context.
+// The usual size of a result object without its data, details and context.
 constexpr std::size_t k_usual_rest_bytes = 1024;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a tool answers: the result object of docs/tools.md, and the small writer of JSON text that it is made
+// The answer of a tool: the result object of docs/tools.md, and the small writer of JSON text that it is made
 // with. Texts from files may be of megabytes and are escaped once, into the text that is sent.
 #pragma once
 

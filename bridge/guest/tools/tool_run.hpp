@@ -16,7 +16,7 @@
 
 namespace atl::guest {
 
-/// Whether a file that exists may be edited only after it was read.
+/// Says if a file that exists may be edited only after it was read.
 enum class EditRule : std::uint8_t { free, read_first };
 
 struct ToolRun {

@@ -17,7 +17,7 @@
 namespace atl::guest {
 namespace {
 
-// As the kernel's own bound, path_resolution(7).
+// The kernel has the same bound, path_resolution(7).
 constexpr int k_most_links = 40;
 
 std::optional<std::string> fail(int error_number) {

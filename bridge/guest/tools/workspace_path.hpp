@@ -38,7 +38,7 @@ class WorkspacePaths {
     std::optional<std::string> relative(std::string_view given) const;
     /// The same for a pattern of paths, in which nothing is decoded.
     std::optional<std::string> relative_pattern(std::string_view given) const;
-    /// What is there. Nothing, and errno: ENOENT, also for the state of agents, and others of openat2(2).
+    /// Finds what is there. Nothing, and errno: ENOENT, also for the state of agents, or one of openat2(2).
     std::optional<Found> find(const std::string& relative) const;
     /// Where a path that ends in a link to nothing leads to; else the path itself. For a file that is to be
     /// made.
@@ -47,7 +47,7 @@ class WorkspacePaths {
     /// Where an open file really is, below the workspace; nothing if it is elsewhere.
     std::optional<std::string> real_path(int fd) const;
 
-    /// As results show it: absolute, UTF-8.
+    /// The path as results show it: absolute, UTF-8.
     static std::string shown(std::string_view relative);
 
   private:
@@ -61,7 +61,7 @@ bool is_agent_state(std::string_view relative);
 /// The bytes of a path that is written as results show it; any other text as it is.
 std::string path_of_text(std::string_view text);
 
-/// Of something that is neither a regular file nor a directory; also of a directory, as IS_DIRECTORY.
+/// The failure for something that is no regular file; for a directory it is IS_DIRECTORY.
 ToolResult not_a_file(const Found& found, std::string_view given, std::string_view doing);
 
 /// The failure that `error_number` (errno(3)) means at `given`. `doing`: "read", "write to".

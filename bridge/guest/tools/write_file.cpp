@@ -20,7 +20,7 @@ ToolTask async_write_file(ToolRun& run) {
             "Change a part of it with replace, or set allow_overwrite to replace all of it.");
         co_return result;
     }
-    // What cannot be read has no diff; it is overwritten all the same.
+    // A file that cannot be read has no diff; it is overwritten all the same.
     const std::optional<ToolResult> unread = co_await edit.async_load();
     if (std::optional<ToolResult> failure = edit.objection())
         co_return std::move(*failure);

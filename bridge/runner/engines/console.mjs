@@ -189,7 +189,7 @@ export default function makeConsole(realm, tell, isSilent) {
         }
         return out;
     }
-    /** One entry, whose text `make` gives. */
+    /** Sends a log entry whose text `make` gives. */
     function emit(level, make) {
         if (isSilent()) return;
         let text = '[unprintable]';

@@ -5,7 +5,7 @@ import makeRealm from './realm.mjs';
 import { serve } from './session.mjs';
 
 const ivm = createRequire(import.meta.url)('../node_modules/isolated-vm');
-// As high as --execute-max-memory-mb may be, so that the sandbox's limit decides: that of the run is not known yet. A low one
+// The most that --execute-max-memory-mb takes, so that the sandbox's limit decides: that of the run is not known yet. A low one
 // also makes V8's space for young objects small: with 128 MB, programs that make much garbage took ten times as long.
 const MEMORY_LIMIT_MB = 1024 * 1024;
 // Made before there is a program; it serves one.

@@ -1,4 +1,4 @@
-"""What a program prints, logs and warns, as log entries: one for each print() or record, bounded in bytes for the run."""
+"""Log entries of what a program prints, logs and warns: one for each print() or record, bounded in bytes for the run."""
 
 import builtins
 import io
@@ -66,7 +66,7 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def entry(self, text, end):
-        """One print(): an entry of its own, of as many lines as it has."""
+        """Adds the text of a print() as one entry, of as many lines as it has. Without a line end the entry stays open."""
         self._keep(text)
         if end.endswith("\n"):
             self._keep(end[:-1])

@@ -1,4 +1,4 @@
-// What becomes of a program's text before it is compiled; runs in the runner's realm and never runs the program.
+// The changes to a program's text before it is compiled; runs in the runner's realm and never runs the program.
 import { parse } from '../node_modules/acorn/dist/acorn.mjs';
 import { base, fullAncestor } from '../node_modules/acorn-walk/dist/walk.mjs';
 
@@ -120,7 +120,7 @@ function asScript(code) {
     }
 }
 
-/** As JavaScript or, where that does not parse, without the types of TypeScript: `typed` is then the text with them. */
+/** Reads JavaScript or, where that does not parse, leaves out the types of TypeScript: `typed` is then the text with them. */
 async function read(code, language) {
     try {
         return asScript(code);

@@ -32,7 +32,7 @@ export class Access {
         return this.#apiKey !== undefined;
     }
 
-    /** Whether there can be another token after one that was refused. */
+    /** True if another token can be had after one that was refused. */
     canRenew(getToken) {
         return this.#canRenew || getToken !== undefined;
     }
@@ -91,7 +91,7 @@ const nameOf = ({ kind, id, scope }) => `${kind}/${id}/${scope}`;
 
 const thrownByGetToken = new WeakSet();
 
-/** Whether getToken threw it. Its `code` is then a word of the backend's, which may be one of the server's, too: only its status counts. */
+/** True if getToken threw `error`. Its `code` then comes from the backend and may equal one of the server's, so only its status counts. */
 export function isFromGetToken(error) {
     return error instanceof AtollError && thrownByGetToken.has(error);
 }

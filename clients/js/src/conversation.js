@@ -9,7 +9,7 @@ import { asyncDispose, deleteAtEnd, Iteration } from './waiting.js';
 
 const ROUTE = '/v1/conversations';
 
-/** What one asks of the list, as the query has it: `metadata: {ticket: 17}` is `metadata.ticket=17`. */
+/** The query of a list. `metadata: {ticket: 17}` becomes `metadata.ticket=17`. */
 function filterOf({ metadata = {}, signal, timeoutMs, ...filter }) {
     for (const [name, value] of Object.entries(metadata)) filter[`metadata.${name}`] = value;
     for (const [name, value] of Object.entries(filter)) if (value instanceof Date) filter[name] = value.toISOString();

@@ -16,7 +16,7 @@ export class AtollError extends Error {
     }
 }
 
-/** Whether an error may pass: there was no answer, or the server is busy or ill, and waiting frees its budget. A full disk does not. */
+/** True if an error may pass: there was no answer, or the server is busy or ill. False for a budget that waiting does not free, and for a full disk. */
 export function isPassingStatus({ status, budget = null, retryAfter = null }) {
     if (budget !== null && retryAfter === null) return false;
     return status === 0 || status === 408 || status === 429 || (status >= 500 && status !== 507);

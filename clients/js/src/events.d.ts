@@ -7,7 +7,7 @@ export type StatusReason = 'user' | 'idle' | 'oom' | 'disk' | 'crash' | 'evicted
 export type ExitClass = 'exited' | 'signalled' | 'oom' | 'disk_limit' | 'stopped' | 'killed' | 'setup_failed' | 'lost';
 
 export interface ToolWord {
-    /** Of the call's context. */
+    /** The `toolCallId` of the call's context; null: it had none. */
     toolCallId: string | null;
     toolName: string;
     /** From 0 to 1; null: not known. */

@@ -15,7 +15,7 @@ export interface ToolDescription {
     /** The program calls `codemode.NAME(…)`. */
     name: string;
     description?: string;
-    /** Of type `array` for the list of arguments, else for the only one. */
+    /** A schema of type `array` is for the list of arguments, another one for the only argument. */
     inputSchema?: Record<string, unknown>;
     /** `allow` by default. */
     policy?: 'allow' | 'ask' | 'deny';
@@ -23,7 +23,7 @@ export interface ToolDescription {
 export interface ProgramTool extends ToolDescription {
     /** Answers a call, here. What it throws is an exception in the program, and so is a result that JSON cannot hold. Not for tools of a sandbox, which answers them. */
     run?: (...args: any[]) => unknown;
-    /** Of policy `ask`: whether a call may go on. Without it none may. */
+    /** Decides if a call of a tool with policy `ask` may go on. Without this function none may. */
     decide?: (call: ProgramCall) => boolean | Promise<boolean>;
 }
 export type Language = 'javascript' | 'typescript' | 'python';
@@ -48,7 +48,7 @@ export interface ProgramLog {
 }
 export interface ToolWarning {
     tool: string;
-    /** As `pattern`. */
+    /** A keyword of JSON Schema, such as `pattern`. */
     keyword: string;
     why: string;
 }
@@ -70,7 +70,7 @@ export interface ProgramOutcome {
     calls: { callId: string; name: string; status: 'answered' | 'failed' | 'denied' | 'refused' | 'unanswered' | 'open' | 'asked'; durationMs: number }[];
     durationMs: number;
     executor: string;
-    /** What the server could not check of the tools' schemas: up to you. */
+    /** The keywords of the tools' schemas that the server cannot check, which are up to you. */
     warnings?: ToolWarning[];
     executionId?: string;
 }
@@ -127,7 +127,7 @@ export interface Executor {
     reason?: string;
     version: string | null;
     languages: Language[];
-    /** What the engine itself isolates; the sandbox around it is the boundary. */
+    /** The isolation by the engine itself; the sandbox around it is the boundary. */
     isolates: string;
     weaknesses: string[];
 }

@@ -41,7 +41,7 @@ export function executeOver(transport, path) {
     });
 }
 
-/** What the server is told of the tools. */
+/** The tools as the server takes them, without the functions of the caller. */
 function wireTools(tools) {
     return tools === undefined ? {} : { tools: tools.map(({ run, decide, ...tool }) => tool) };
 }
@@ -99,7 +99,7 @@ async function answerOf({ run }, { name, args }) {
     if (run === undefined) return failure(`nobody answers ${name}`);
     try {
         const result = await run(...args);
-        // As it will be sent: what JSON cannot hold is an error of the tool.
+        // The result is made JSON here, as it will be sent: a result that JSON cannot hold is an error of the tool.
         return withTags({ result: result === undefined ? { $atoll: 'undefined' } : result });
     } catch (error) {
         return failure(String(error?.message ?? error));
@@ -146,7 +146,7 @@ export class Executions {
         return { declarations, warnings };
     }
 
-    /** Whether no event comes behind number `after`: it is `done`, or there is none with that number. */
+    /** True if no event follows number `after`: that event is `done`, or no event has that number. */
     async #isLast(path, after, options) {
         if (after === 0) return false;
         const { events } = await this.#transport.json('GET', path, { ...options, query: { after: after - 1 } });

@@ -18,7 +18,7 @@ export interface WriteOptions extends ChangeOptions {
     ifNoneMatch?: string;
 }
 export interface FileEntry {
-    /** As it is, with U+FFFD for what is not UTF-8. */
+    /** The path as it is, with U+FFFD for what is not UTF-8. */
     path: string;
     /** The path percent-encoded, exact: what stands behind `files/` in an address. */
     href: string;
@@ -28,12 +28,12 @@ export interface FileEntry {
     /** Permissions in octal: "0644". */
     mode: string;
     mtime: string;
-    /** Of a file: of its content, for `ifMatch`. */
+    /** Files only: names the version of the content, for `ifMatch`. */
     etag?: string;
-    /** Of a link: where it leads. */
+    /** Links only: the path that the link leads to. */
     target?: string;
 }
-/** What a body is made of. In a browser streams are collected before they are sent. */
+/** The types of a body. In a browser streams are collected before they are sent. */
 export type FileData = string | ArrayBuffer | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
 export interface FileChange {
     /** `created`: also in the place of what had the name before. `renamed` without `to`: away from what is watched. */

@@ -60,7 +60,7 @@ function streamOf(iterable) {
     });
 }
 
-/** Whether a range holds no byte, which `Range` cannot say: it would be taken for none, and the whole file be sent. */
+/** True if a range holds no byte. `Range` cannot say that: the server would ignore it and send the whole file. */
 function isEmpty({ start = 0, end = Infinity } = {}) {
     for (const position of [start, end]) {
         const isPosition = Number.isSafeInteger(position) && position >= 0;
@@ -85,7 +85,7 @@ export class Files {
         return this.#transport.json(method, `${this.#path}/files/${encodePath(path)}`, { about, ...options });
     }
 
-    /** What a GET of a file takes. */
+    /** The arguments of a request that GETs a file. */
     #reading(path, { range, signal, timeoutMs }) {
         const headers = range === undefined ? {} : { Range: `bytes=${range.start ?? 0}-${range.end === undefined ? '' : range.end - 1}` };
         return ['GET', `${this.#path}/files/${encodePath(path)}`, { about: this.#about, headers, signal, timeoutMs }];

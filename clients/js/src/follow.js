@@ -10,7 +10,7 @@ const MOST_REFUSED_TOKENS = 4; // by the server, in a row
 const FATAL = new Set(['token_mismatch', 'token_scope', 'origin_not_allowed', 'protocol_error', 'invalid_answer']);
 const OVER = new Set(['conversation_ended', 'not_found']);
 
-/** Whether to connect again after `error`, rather than to give up. */
+/** True if the client connects again after `error`, rather than giving up. */
 function isPassing(error) {
     return error instanceof AtollError && isPassingStatus(error) && (isFromGetToken(error) || !FATAL.has(error.code));
 }

@@ -11,7 +11,7 @@ export type { EgressNetwork, Network, NetworkHost, NetworkRoute } from './networ
 export * from './executions.js';
 export * from './secrets.js';
 export * from './tools.js';
-/** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
+/** An error of the server (docs/errors.md) or, with status 0, of the client or at the end of a stream. */
 export class AtollError extends Error {
     constructor(told: {
         status?: number; code: string; detail?: string; pointer?: string | null; requestId?: string | null; retryAfter?: number | null; budget?: string | null; logEpoch?: string | null; cause?: unknown;
@@ -30,7 +30,7 @@ export class AtollError extends Error {
     readonly retryAfter: number | null;
     /** The budget that has no room, of `user_share` and `capacity`. */
     readonly budget: string | null;
-    /** Of `log_replaced`: the epoch of the log that is there. */
+    /** With the code `log_replaced`: the epoch of the log that is there. */
     readonly logEpoch: string | null;
 }
 
@@ -40,13 +40,13 @@ export interface Abortable {
 export interface Cancellable extends Abortable {
     /**
      * Milliseconds until the answer is there, with all attempts; then the call throws `timeout`, and what it asked for may still be done.
-     * Of a list for each page. That of the client by default, or 60,000 for what reads and 960,000 for what changes something (the
+     * A list has this time for each page. The default is the client's, or 60,000 for what reads and 960,000 for what changes something (the
      * server may need 15 minutes). Uploads have none by default. The bytes of a file, an archive or a transcript have no limit.
      */
     timeoutMs?: number | undefined;
 }
 
-/** What a token is wanted for. */
+/** The subject and the scope of the token that is wanted. */
 export interface TokenRequest {
     conversationId?: string;
     sandboxId?: string;
@@ -118,7 +118,7 @@ export class Atoll {
     sandbox(id: string): Sandbox;
     /** The tools with their schemas, as a model's API takes them. */
     tools<Format extends ToolFormat = 'json-schema'>(format?: Format, options?: Cancellable): Promise<ToolList<Format>>;
-    /** What the server is and what it enforces. */
+    /** Facts about the server, and the limits that it enforces. */
     system(options?: Cancellable): Promise<Record<string, unknown>>;
 }
 
@@ -144,7 +144,7 @@ export interface Limits {
 /** Which ports of a sandbox its preview shows, and to whom. */
 export interface Preview {
     access: 'public' | 'private';
-    /** Whether a request wakes the conversation when it is paused. */
+    /** True: a request wakes the conversation when it is paused. */
     wake: boolean;
     /** The first is that of the address without a port. */
     ports: number[];
@@ -226,7 +226,7 @@ export interface NewToken {
 export interface Token {
     token: string;
     expiresAt: string;
-    /** Of scope `preview` only: what a browser opens; null: there is no preview. */
+    /** Scope `preview` only: the address that a browser opens; null: there is no preview. */
     url?: string | null;
 }
 
@@ -282,14 +282,14 @@ export interface Answer {
     /** How the turn ended, as the agent says: `success`, `error` and so on; null: it did not say, see `errors`. */
     outcome: string | null;
     exitCode: number | null;
-    /** What went wrong, as `interrupt_ignored`, `oom` or `agent_crashed`. */
+    /** The errors of the turn: `interrupt_ignored`, `oom`, `agent_crashed` and others. */
     errors: { code: string; message: string }[];
     /** So much of the turn is not in the log. */
     droppedBytes: number;
 }
 export interface Conversation {
     readonly id: string;
-    /** What the server last told of it; null for one that was made by `atoll.conversation(id)`. */
+    /** The facts that the server told last; null for a conversation that was made by `atoll.conversation(id)`. */
     info: ConversationInfo | null;
     /** Needs `info`. */
     readonly sandbox: Sandbox;
@@ -366,7 +366,7 @@ export interface NewSandbox extends SandboxChanges {
     metadata?: Record<string, unknown>;
     env?: Record<string, string>;
 }
-/** What it uses now. Null is what is not known, as without processes. */
+/** The resources that a sandbox uses now. Null: not known, as without processes. */
 export interface SandboxMetrics {
     at: string;
     generation: number;
@@ -389,7 +389,7 @@ export interface NewSandboxToken {
 export interface LogEntry {
     seq: number;
     at: string;
-    /** What the sandbox wrote, or a note of the server. */
+    /** `output`: the sandbox wrote it. `system`: a note of the server. */
     stream: 'output' | 'system';
     generation: number;
     text: string;
@@ -402,7 +402,7 @@ export interface SandboxLog {
     next: number;
 }
 export interface Sandboxes {
-    /** One without a conversation. */
+    /** Makes a sandbox without a conversation. */
     create(form?: NewSandbox & Cancellable): Promise<Sandbox>;
     get(id: string, options?: Cancellable): Promise<Sandbox>;
     list(filter?: { userId?: string; limit?: number } & Cancellable): Iteration<Sandbox>;
@@ -416,7 +416,7 @@ export interface ExecOptions extends Abortable {
     stdin?: string | Uint8Array;
     /** Until the program is ended, not the call: 30,000 by default, 3,600,000 at most. Above 60,000 see `Exec`. */
     timeoutMs?: number;
-    /** Of stdout, and of stderr, also of a stream: 1 MiB by default, 16 MiB at most. What comes behind is dropped (`truncated`). */
+    /** The most bytes of stdout, and of stderr, also of a stream: 1 MiB by default, 16 MiB at most. What comes behind is dropped (`truncated`). */
     maxOutputBytes?: number;
 }
 export interface ExecEnd {
@@ -429,7 +429,7 @@ export interface ExecEnd {
 export interface ExecResult extends ExecEnd {
     /** Which bound of the server's memory for output cut it, where `maxOutputBytes` did not. */
     truncatedBy?: 'user_share' | 'capacity';
-    /** As text; bytes that are not UTF-8 are U+FFFD in it. */
+    /** The output as text; bytes that are not UTF-8 are U+FFFD in it. */
     readonly stdout: string;
     readonly stderr: string;
     readonly stdoutBytes: Uint8Array;
@@ -458,7 +458,7 @@ export interface Sandbox {
     /** A shell on a terminal. */
     terminal(options?: TerminalOptions): Promise<Terminal>;
     refresh(options?: Cancellable): Promise<this>;
-    /** Of one without a conversation; that of a conversation is changed by `conversation.update()`. */
+    /** Changes a sandbox without a conversation; that of a conversation is changed by `conversation.update()`. */
     update(changes: SandboxChanges, options?: Cancellable): Promise<this>;
     delete(options?: Cancellable): Promise<void>;
     /** Deletes it: `await using sandbox = await atoll.sandboxes.create()`. That of a conversation is deleted with its conversation alone. */

@@ -111,7 +111,7 @@ export class Attachment extends Iteration {
         await this.return();
     }
 
-    /** What cannot be sent now is sent when the connection is there again; what was lost on a broken one is not repeated. */
+    /** Sends frames, or keeps them until the connection is there again. Frames that were lost on a broken connection are not repeated. */
     #send(...frames) {
         if (this.#isOver) throw new AtollError({ code: 'process_ended', detail: 'The process has ended, or the attachment was closed.' });
         if (this.#socket?.send(frames)) return;
@@ -153,7 +153,7 @@ export class Attachment extends Iteration {
         }
     }
 
-    /** Whether another token may help; the one that was refused is forgotten. */
+    /** True if another token may help; the refused one is forgotten then. */
     #isAboutToken(error) {
         if (isFromGetToken(error)) return false;
         const { code } = error;

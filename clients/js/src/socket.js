@@ -1,10 +1,10 @@
-// One WebSocket as a queue of what it received and one end. It never throws and never reports an error by itself.
+// A WebSocket as a queue of the frames that it received, and then one end. Its methods never throw, and it never reports an error by itself.
 import { AtollError, connectionFailed } from './errors.js';
 import { onWake } from './waiting.js';
 
 const OPEN = 1;
 const CLOSING_MS = 2000;
-// What may wait for a reader that is slow. Beyond that the socket is closed; the reader goes on later from where it is.
+// The most frames and bytes that wait for a slow reader. Beyond that the socket is closed; the reader goes on later from where it is.
 const MOST_WAITING = 20_000;
 const MOST_WAITING_BYTES = 16 * 1024 * 1024;
 
@@ -40,7 +40,7 @@ export class Socket {
     #silenceMs;
     #timer;
     #isAsked = false;
-    /** Of input: all, what lies before each probe that has no answer, and what the server has taken. */
+    /** Bytes of input: all that were sent, all before each probe that has no answer, and all that the server has taken. */
     #sentBytes = 0;
     #sentBefore = [];
     #passedBytes = 0;
@@ -114,7 +114,7 @@ export class Socket {
         this.#ended(connectionFailed('the WebSocket was closed here'));
     }
 
-    /** What `run` throws (a callback of the user may) ends the socket, and next() tells it. */
+    /** Calls `run`. An error that it throws (a callback of the user may) ends the socket, and next() tells it. */
     #guard(run) {
         try {
             run();
@@ -144,7 +144,7 @@ export class Socket {
         this.#sentBefore.push(this.#sentBytes);
         this.#socket.send(PROBE);
     }
-    /** Whether `data` answers a probe and nothing else. Answers come in the order of the probes. */
+    /** True if `data` answers a probe and nothing else. Answers come in the order of the probes. */
     #isAnswer(data) {
         if (this.#sentBefore.length === 0 || typeof data !== 'string' || !data.slice(0, 100).includes('"rejected"')) return false;
         const { type, code, id } = JSON.parse(data);

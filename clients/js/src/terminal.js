@@ -37,7 +37,7 @@ class Listeners {
             try {
                 call(value);
             } catch (error) {
-                // As an EventTarget does: the program hears of it, the other listeners go on.
+                // An EventTarget does the same: the program hears of the error, and the other listeners go on.
                 setTimeout(() => {
                     throw error;
                 }, 0);

@@ -18,13 +18,13 @@ export function callMs(timeoutMs = PROGRAM_MS) {
     return timeoutMs + WORK_MS;
 }
 
-/** Whether the server may have done what was asked for, and no answer of it came. */
+/** True if the server may have done what was asked for, and no answer of it came. */
 function isUnanswered(error) {
     // The last are of a proxy between here and the server.
     return error.code === 'connection_failed' || /^http_50[234]$/.test(error.code);
 }
 
-/** Whether the same request may succeed in a moment. */
+/** True if the same request may succeed in a moment. */
 function isTransient(error) {
     if (!(error instanceof AtollError)) return false;
     if (error.code === 'no_token' || isUnanswered(error)) return true;
@@ -174,7 +174,7 @@ export class Transport {
         });
     }
 
-    /** What `read` makes of the answer. There is no time limit for its body. */
+    /** Resolves with what `read` makes of the answer. There is no time limit for its body. */
     whole(method, path, options, read) {
         return this.#use(method, path, options, (response, limit) => {
             limit.meet();
@@ -263,7 +263,7 @@ export class Transport {
     }
 }
 
-/** What reading a body gives. */
+/** Resolves with the body that `reading` gives. Throws connection_failed where it breaks off. */
 async function whole(reading, signal) {
     try {
         return await reading;

@@ -28,7 +28,7 @@ export function pause(ms, signal, { wakes = false } = {}) {
     });
 }
 
-/** What `promise` gives, or the reason of the signal once that is aborted. */
+/** Settles as `promise` does, or rejects with the reason of the signal once that is aborted. */
 export function abortable(promise, signal) {
     if (signal === undefined) return promise;
     return new Promise((done, fail) => {

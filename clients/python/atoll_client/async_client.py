@@ -79,7 +79,7 @@ class AsyncAtoll(AsyncExecutes):
         return str(self._core.address)
 
     async def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """What the server is, and what its host enforces."""
+        """Facts about the server, and the limits that its host enforces."""
         return await self._core.call("GET", "/v1/system", timeout=timeout)
 
     async def aclose(self) -> None:

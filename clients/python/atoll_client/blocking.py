@@ -49,7 +49,7 @@ class Stopper:
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:
-        """What this thread does in the block can be stopped; it raises Stopped then."""
+        """Lets stop() end the work of this thread in the block; the work raises Stopped then."""
         outer = getattr(self._current, "stopper", None)
         self._current.stopper = self
         try:

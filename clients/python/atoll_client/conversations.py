@@ -49,7 +49,7 @@ class AsyncPermissions(Shown):
 
 
 class AsyncConversation(AsyncOwned):
-    """One conversation. `info` is what the server said last; `await refresh()` asks again. `async with` deletes it at the end.
+    """A conversation. `info` is what the server said last; `await refresh()` asks again. `async with` deletes it at the end.
 
     A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.

@@ -34,7 +34,7 @@ MAX_IDLE_CONNECTIONS = 8
 MAX_IDLE_S = 30.0
 # The server's own time for a copy, a removal, an unpacking (docs/files.md), and a margin.
 LONG_S = 16 * 60.0
-# What must not be sent twice takes a connection that is surely still there.
+# A request that must not be sent twice takes a connection that is surely still there.
 MAX_IDLE_ONCE_S = 3.0
 
 
@@ -212,7 +212,7 @@ class Credentials:
         self._token = None
 
     async def _ask(self, renew: Callable[[], Any]) -> str:
-        """What the callback gives. What it raises is `no_token`, since its backend may be back in a moment, unless it is a refusal of
+        """The token that the callback gives. Its exception is `no_token`, since its backend may be back in a moment, unless it is a refusal of
         the server, or an error in the program.
         """
         try:
@@ -327,7 +327,7 @@ class Core:
         return http1.encode_head(request.method, target, fields), body
 
     async def exchange(self, request: Request) -> Response:
-        """One try: the answer's head, whatever its status."""
+        """Makes a single try and returns the answer's head, whatever its status."""
         head, body = await self._head(request)
         timeout = request.timeout if request.timeout is not None else self._timeout
         is_safe = request.repeatable() is Repeatable.YES

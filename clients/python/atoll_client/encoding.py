@@ -37,7 +37,7 @@ def target_members(path: FilePath) -> "dict[str, str]":
 
 
 def segment(text: str) -> str:
-    """One part of a path: an id, a name."""
+    """A single part of a path, quoted: an id, a name."""
     return quote(text, safe="")
 
 

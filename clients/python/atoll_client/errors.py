@@ -1,4 +1,4 @@
-"""What goes wrong: refusals of the server, and connections that break."""
+"""Errors: refusals of the server, and connections that break."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def protocol_error(detail: str) -> AtollConnectionError:
 
 
 def closed_client() -> AtollError:
-    """What was asked of the client is not complete, and will not be."""
+    """The error of a call that a closed client has not completed and never will."""
     return AtollError(0, "closed", "the client is closed")
 
 

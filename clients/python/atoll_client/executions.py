@@ -26,9 +26,9 @@ else:
                 return item
 
 ROUTE = "/v1/executions"
-# Of the text of an exception, for a program; the server takes 16 KiB.
+# The most characters of an exception's text for a program; the server takes 16 KiB.
 MAX_MESSAGE_CHARACTERS = 4000
-# What somebody else was faster with, or what came too late.
+# The codes of an answer that came too late: somebody else was faster, or the program has ended.
 _SETTLED = ("call_answered", "execution_ended")
 # Between two looks at a call that waits for the decision of somebody else.
 DECISION_WAIT_S = 0.5
@@ -44,7 +44,7 @@ class ProgramTool(TypedDict, total=False):
 
 
 class ExecuteOptions(TypedDict, total=False):
-    """What can be asked for with a program; docs/code-mode.md has the defaults."""
+    """The options of a program; docs/code-mode.md has the defaults."""
 
     language: str
     executor: str
@@ -98,13 +98,13 @@ class ExecutionCall:
 
     @classmethod
     def parse(cls, data: Dict[str, Any]) -> "ExecutionCall":
-        """Of the data of an event `tool_call`."""
+        """Makes a call from the data of an event `tool_call`."""
         return cls(data["callId"], data["name"], data["args"], data["policy"], data["answeredBy"])
 
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """What became of a program. `error` has `kind` and `message`, and `line` where that is known; then there is no `result`."""
+    """The outcome of a program. `error` has `kind` and `message`, and `line` where that is known; then there is no `result`."""
 
     result: Any
     error: Optional[Dict[str, Any]]
@@ -113,7 +113,7 @@ class ExecutionResult:
     duration_ms: int
     executor: str
     execution_id: Optional[str]
-    # What the server could not check of the tools' schemas: {tool, keyword, why}.
+    # The keywords of the tools' schemas that the server cannot check: {tool, keyword, why}.
     warnings: List[Dict[str, str]] = field(default_factory=list)
     raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
@@ -267,7 +267,7 @@ class AsyncExecution(Shown):
         await self._core.call("POST", f"{self._route}/calls/{segment(call_id)}", json=answer, is_safe=True, timeout=timeout)
 
     async def answer(self, call_id: str, result: Any, timeout: Optional[float] = None) -> None:
-        """What the call gives to the program. AtollError `call_answered` where it has its answer."""
+        """Gives the program the result of a call. AtollError `call_answered` where it has its answer."""
         await self._say(call_id, {"result": result}, timeout)
 
     async def fail(self, call_id: str, message: str, timeout: Optional[float] = None) -> None:
@@ -277,7 +277,7 @@ class AsyncExecution(Shown):
         await self._say(call_id, {"error": {"message": text}}, timeout)
 
     async def decide(self, call_id: str, is_allowed: bool, timeout: Optional[float] = None) -> None:
-        """Whether a call with policy `ask` may go on. It then still waits for its answer."""
+        """Allows or denies a call with policy `ask`. An allowed call then still waits for its answer."""
         await self._say(call_id, {"decision": "allow" if is_allowed else "deny"}, timeout)
 
     async def cancel(self, timeout: Optional[float] = None) -> ExecutionInfo:
@@ -318,7 +318,7 @@ class AsyncExecutions(Shown):
         return execution
 
     def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> Stream[AsyncExecution]:
-        """Those that run, wait or ended within the last 10 minutes, the latest first; `limit` is of a page."""
+        """The executions that run, wait or ended within the last 10 minutes, the latest first; `limit` is of a page."""
         return Stream(self._core, self._list(given(user_id=user_id, limit=limit), timeout))
 
     async def _list(self, query: Dict[str, Any], timeout: Optional[float]) -> AsyncGenerator[AsyncExecution, None]:

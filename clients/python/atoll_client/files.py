@@ -108,7 +108,7 @@ class AsyncFiles(Shown):
         timeout: Optional[float] = None,
         all: bool = False,
     ) -> Stream[FileEntry]:
-        """What is in a directory, over all pages; `depth` goes below, `limit` is of a page. `all`: also caches and histories at the top."""
+        """The entries of a directory, over all pages; `depth` goes below, `limit` is of a page. `all`: also caches and histories at the top."""
         query = {"list": 1, "depth": depth, "limit": limit, "all": 1 if all else None}
         return Stream(self._core, self._list(path, query, timeout=timeout))
 

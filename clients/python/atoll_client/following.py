@@ -47,17 +47,17 @@ async def follow_events(
 
 
 class Part:
-    """What a stream is of that ends with `done`: all of it, unless a subclass says otherwise."""
+    """The events of a stream that ends with `done`: all of them, unless a subclass says otherwise."""
 
     def has(self, event: Event) -> bool:
         return True
 
     def is_lost(self, follower: Follower, error: AtollError) -> bool:
-        """Whether another connection is in vain."""
+        """True if another connection would be in vain."""
         return False
 
     async def is_over(self, follower: Follower) -> bool:
-        """Whether there is nothing behind the follower's place. Asked where a connection ended without a word."""
+        """True if there is nothing behind the follower's place. It is asked where a connection ended without a word."""
         return False
 
 
@@ -68,13 +68,13 @@ class OneTurn(Part):
         self.name: Optional[str] = None
 
     def has(self, event: Event) -> bool:
-        """Whether an event is of it: behind a break there are others, too."""
+        """True if an event belongs to the turn: behind a break of the connection there are others, too."""
         if self.name is None:
             self.name = event.turn
         return event.turn == self.name
 
     def is_lost(self, follower: Follower, error: AtollError) -> bool:
-        """Whether it has not begun and will not, or its events are gone."""
+        """True if the turn has not begun and will not, or if its events are gone."""
         if error.code == "seq_expired" and self.name is not None:
             return True
         return error.status >= 500 and not may_repeat(Repeatable.YES, error) and not follower.is_known

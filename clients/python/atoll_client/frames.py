@@ -39,7 +39,7 @@ def _masked(payload: bytes, mask: bytes) -> bytes:
 
 
 def encode_frame(opcode: Opcode, payload: bytes) -> bytes:
-    """One whole message, masked."""
+    """A whole message as a single masked frame."""
     size = len(payload)
     if size < 126:
         head = struct.pack("!BB", 0x80 | opcode, 0x80 | size)

@@ -16,7 +16,7 @@ ToolFormat = Literal["json-schema", "openai", "anthropic", "gemini"]
 
 @dataclass(frozen=True)
 class Event:
-    """One numbered event of a conversation's log (docs/events.md)."""
+    """A numbered event of a conversation's log (docs/events.md)."""
 
     seq: int
     type: str
@@ -310,7 +310,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class ProcessFrame:
-    """What a process says that is followed: `stdout` and `stderr` have `data`; `started`, `dropped` and `exit` have `info`."""
+    """A frame of a process that is followed: `stdout` and `stderr` have `data`; `started`, `dropped` and `exit` have `info`."""
 
     type: str
     data: bytes = b""
@@ -358,7 +358,7 @@ class ProcessOutput(_Texts):
 
 
 class ToolResult(Record):
-    """What a tool answers, whether it succeeded or not. `technical_details` is for the model, `user_feedback` for the person."""
+    """The answer of a tool, whether it succeeded or not. `technical_details` is for the model, `user_feedback` for the person."""
 
     success: bool
     data: Any

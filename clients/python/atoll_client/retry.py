@@ -24,7 +24,7 @@ _OVER = ("conversation_ended", "sandbox_gone", "disk_full", "not_found")
 TOKEN_CODES = ("token_expired", "unauthorized", "invalid_token")
 # Refusals with 503 that come before any work. `shutting_down` may end a command that runs.
 _NOT_BEGUN = ("capacity", "too_many_processes")
-# What a proxy says that does not reach the server, or lost it.
+# The answers of a proxy that does not reach the server, or lost it.
 _BY_A_PROXY = ("http_502", "http_503", "http_504")
 
 
@@ -59,7 +59,7 @@ class Backoff:
 
 
 class Repeatable(enum.Enum):
-    """Whether a request may be sent a second time."""
+    """Says when a request may be sent a second time."""
 
     YES = 1  # it changes nothing, or has an Idempotency-Key
     IF_REFUSED = 2  # where the server has surely done nothing
@@ -188,7 +188,7 @@ class Follower:
         if error.code == "log_replaced":
             if self._on_reset is None:
                 return Step.RAISE
-            # What was seen is of another log: this one follows from its beginning.
+            # The events seen so far are of another log: this one is followed from its beginning.
             self.after = 0
             self._lost = None
             self.epoch = error.log_epoch or self.epoch

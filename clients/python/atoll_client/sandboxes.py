@@ -15,7 +15,7 @@ from .processes import AsyncProcesses, AsyncTerminal
 
 ROUTE = "/v1/sandboxes"
 DEFAULT_EXEC_MS = 30_000
-# What an answer may take beyond the command itself: a paused sandbox is started first.
+# The time that an answer may take beyond the command itself: a paused sandbox is started first.
 EXEC_MARGIN_S = 60.0
 
 

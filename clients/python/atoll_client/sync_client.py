@@ -32,7 +32,7 @@ class Permissions(Shown):
 
 
 class Conversation(Owned):
-    """One conversation. `info` is what the server said last; `refresh()` asks again. `with` deletes it at the end.
+    """A conversation. `info` is what the server said last; `refresh()` asks again. `with` deletes it at the end.
 
     A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream`, `interrupt` and `permissions`.
     The other calls need a key.
@@ -273,7 +273,7 @@ class Atoll(Executes):
         return str(self._core.address)
 
     def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
-        """What the server is, and what its host enforces."""
+        """Facts about the server, and the limits that its host enforces."""
         return run(self._core.call("GET", "/v1/system", timeout=timeout))
 
     def close(self) -> None:

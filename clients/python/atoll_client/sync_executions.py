@@ -95,7 +95,7 @@ class Execution(Shown):
         return run(self._inner.result(handlers, decide, max_failures, timeout))
 
     def answer(self, call_id: str, result: Any, timeout: Optional[float] = None) -> None:
-        """What the call gives to the program. AtollError `call_answered` where it has its answer."""
+        """Gives the program the result of a call. AtollError `call_answered` where it has its answer."""
         run(self._inner.answer(call_id, result, timeout))
 
     def fail(self, call_id: str, message: str, timeout: Optional[float] = None) -> None:
@@ -103,7 +103,7 @@ class Execution(Shown):
         run(self._inner.fail(call_id, message, timeout))
 
     def decide(self, call_id: str, is_allowed: bool, timeout: Optional[float] = None) -> None:
-        """Whether a call with policy `ask` may go on. It then still waits for its answer."""
+        """Allows or denies a call with policy `ask`. An allowed call then still waits for its answer."""
         run(self._inner.decide(call_id, is_allowed, timeout))
 
     def cancel(self, timeout: Optional[float] = None) -> ExecutionInfo:
@@ -124,7 +124,7 @@ class Executions(Shown):
     def list(
         self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None
     ) -> SyncStream[Execution]:
-        """Those that run, wait or ended within the last 10 minutes, the latest first; `limit` is of a page."""
+        """The executions that run, wait or ended within the last 10 minutes, the latest first; `limit` is of a page."""
         return SyncStream(self._inner.list(user_id, limit, timeout), Execution)
 
     def executors(self, timeout: Optional[float] = None) -> "List[Executor]":

@@ -1,4 +1,4 @@
-"""What the client needs of the world: connections and time. `blocking.py` and `on_asyncio.py` fulfil it.
+"""The interface of the client to the world: connections and time. `blocking.py` and `on_asyncio.py` implement it.
 
 The coroutines of the blocking one never suspend. So all other code is written once, as coroutines, for both clients.
 """
@@ -23,15 +23,15 @@ class Connection(Protocol):
     async def write(self, data: bytes, timeout: "float | None") -> None: ...
 
     async def write_unless_answered(self, data: bytes, timeout: "float | None") -> bool:
-        """As write; false, with an unknown part of `data` written, once there is something to read."""
+        """Writes like write(); false, with an unknown part of `data` written, once there is something to read."""
         ...
 
     async def write_last(self, data: bytes, timeout: "float | None") -> None:
-        """As write, before close(). The blocking one does not wait, and writes nothing where another thread is writing."""
+        """Writes like write(), before close(). The blocking one does not wait, and writes nothing where another thread is writing."""
         ...
 
     def is_stale(self) -> bool:
-        """Whether an idle connection has ended or has bytes that nobody asked for."""
+        """True if an idle connection has ended or has bytes that nobody asked for."""
         ...
 
     def close(self) -> None:

@@ -173,7 +173,7 @@ class Processes(WithSandbox):
                 (b"ready\r\n", lambda: terminal.write("echoed\n")),
                 # By now cat reads: it gives the line back.
                 (b"echoed\r\nechoed\r\n", lambda: terminal.write("\x03")),
-                # What is typed before the prompt is there would be lost.
+                # Text that is typed before the prompt is there would be lost.
                 (b"$ ", lambda: terminal.write("exit 7\n")),
             ]
 

@@ -206,7 +206,7 @@ class Places(WithStub):
 
 
 class Told(WithStub):
-    """What a program hears of tries that fail."""
+    """The reports to a program of tries that fail."""
 
     def test_a_stream_tells_how_it_is_and_what_it_lacks(self):
         told = []
@@ -320,7 +320,7 @@ class Stops(WithStub):
         return answer
 
     def ended(self, stream, end):
-        """What a thread that waits for the second event gets, once `end` was called."""
+        """Checks that a thread that waits for the second event gets none once `end` was called."""
         seen = []
         reading = lab.InThread(lambda: [seen.append(each) for each in stream])
         self.assertTrue(self.is_open.wait(lab.DEADLINE_SECONDS))
@@ -389,7 +389,7 @@ class Stops(WithStub):
 
     def test_a_process_is_let_go_while_another_thread_writes(self):
         _, process = self.attached()
-        # As where the server takes no more.
+        # The lock stands for a thread that writes while the server takes no more.
         with process._inner._socket._connection._write_lock:
             lab.InThread(process.close).result()
         self.assertIsNone(process.exit)

@@ -16,7 +16,7 @@ from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError
 
 BASE = "/v1/sandboxes/s1"
 BIG_BYTES = 48 * 1024 * 1024
-# What a client may hold of a file that goes through it.
+# The most memory that a client may use for a file that goes through it.
 HELD_BYTES = 8 * 1024 * 1024
 EXIT = {"exitCode": 3, "signal": None, "timedOut": False, "truncated": {"stdout": False, "stderr": False}, "durationMs": 4}
 

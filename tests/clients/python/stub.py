@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One request: `query`, `body` and, for a WebSocket, `receive_frame` and `send_frame`."""
+    """A request that the stub answers: `query`, `body` and, for a WebSocket, `receive_frame` and `send_frame`."""
 
     protocol_version = "HTTP/1.1"
     timeout = 30

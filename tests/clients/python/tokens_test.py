@@ -1,4 +1,4 @@
-"""What the Python client does with a token and no key, against a real server: messages, interrupts, processes, files."""
+"""The Python client with a token and no key, against a real server: messages, interrupts, processes, files."""
 
 import asyncio
 import unittest

@@ -61,7 +61,7 @@ class Listener:
 
 
 class Outside:
-    """What lies outside of an engine: a secret file, a canary variable, a listener; marks are new for each run."""
+    """The goals outside of an engine: a secret file, a canary variable, a listener; marks are new for each run."""
 
     def __init__(self, folder):
         self.listener = Listener()
@@ -107,7 +107,7 @@ def sandbox(folder):
 
 
 def with_function(outside, node, body, prefix=()):
-    """What plain node's own Function reaches with the same text (the body runs too, and may fail), and whether it ran."""
+    """Runs the same text with plain node's own Function (the body runs too, and may fail). Gives what it reached, and whether it ran."""
     env = outside.arm()
     own = "const host = Function('return process')();\nawait useFunction(Function);\n"
     own += "try { await (async () => {\n" + body + "\n})(); } catch {}\nreturn [host.pid > 0, found];"
@@ -118,7 +118,7 @@ def with_function(outside, node, body, prefix=()):
 
 
 def attempt(outside, folder, engine, body, prefix=()):
-    """What the program reached on this engine, and how its run ended."""
+    """Runs the program on this engine. Gives what it reached, and how its run ended."""
     env = outside.arm()
     command = [*prefix, str(folder / engine["command"][0]), *engine["command"][1:]]
     own = {**engine["environment"], **env}
@@ -180,7 +180,7 @@ def in_sandbox(asked, folder, outside, bodies, table, engines, report):
             report.line(not reached, f"{engine['name']}, in the sandbox: {name}", said(reached, ended))
 
 
-# What works in a plain context of node:vm, where the flags of the engine let code come from strings.
+# The escapes that work in a plain context of node:vm, where the flags of the engine let code come from strings.
 ESCAPES_OF_VM = ("node-vm-this-constructor", "node-vm-console", "node-vm-timer-object")
 GIVEN_THE_HOST = """
 if (host.Deno) await useDeno(host.Deno);

@@ -17,13 +17,13 @@ using Arguments = std::vector<std::string>;
 /// Set in an argument of a system call that the kernel takes 32 bits of.
 inline constexpr long k_high_half = 1L << 32;
 
-/// One subcommand. Returns when the results of all its attempts are printed.
+/// A subcommand. It returns when the results of all its attempts are printed.
 struct Command {
     std::string_view name;
     void (*run)(const Arguments&);
 };
 
-// One list a theme.
+// The commands, in a list for each theme.
 std::span<const Command> call_commands();
 std::span<const Command> exploit_commands();
 std::span<const Command> file_commands();

@@ -91,7 +91,7 @@ const Json& request() {
     return asks;
 }
 
-/// Whether the attack ends its sandbox: some kinds are bounded without.
+/// Says if the attack ends its sandbox: some kinds are bounded without that.
 enum class Ends : std::uint8_t { surely, perhaps };
 
 /// Why a sandbox ended, or empty if it has not: the end of its own log.
@@ -120,7 +120,7 @@ std::string attack_memory(Lab& lab, const Words& kinds, Ends ends = Ends::surely
         Sandbox model(lab, request());
         AttackOutside control(attack_of(kinds, "300"), rlimits_of(model));
         be_neighbour(lab);
-        // Of 300 that it wants, within its time on any machine.
+        // It wants 300 MB, and gets half of them within its time on any machine.
         REQUIRE(control.loot()["mb"] >= 150);
     }
     std::string end;

@@ -52,7 +52,7 @@ TEST_CASE("A variable that no flag reads is told, and refuses the start if it is
     };
     CHECK(unread("ATOLL_KEY") == 1);
     CHECK(unread("ATOLL_FROBNICATE") == 1);
-    // Of the clients, of the scripts, and of others.
+    // Variables of the clients, of the scripts and of other programs give no warning.
     for (const char* name : {"ATOLL_URL", "ATOLL_BUILD_DIR", "ATOLL_TEST_SEED", "MY_ATOLL_KEY"})
         CHECK(unread(name) == 0);
     ::setenv("ATOLL_LSITEN", "127.0.0.1:1", 1);
@@ -160,7 +160,7 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
     CHECK(parse({"--allowed-origin", "https://app.example", "--allowed-origin", "http://[::1]:5173"}).config);
     CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{port}-{id}"}).config->previews);
     CHECK_FALSE(parse({"--preview-pattern", "{id}"}).config.value().previews);
-    // One sandbox may have half of the connections to all.
+    // A sandbox may have half of the connections to all sandboxes.
     CHECK(parse({"--preview-connections", "4096"}).config->preview_connections == 4096);
     CHECK(parse({"--preview-connections", "4097"}).text.find("4096") != std::string::npos);
     CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{id}{port}"}).exit_code == 2);
@@ -332,7 +332,7 @@ TEST_CASE("A copy of a data directory has an identity of its own, and one that w
     CHECK(id_of(path) == instance);
     std::filesystem::rename(path, dir.path() / "moved");
     CHECK(id_of(dir.path() / "moved") == instance);
-    // As servers of before wrote it.
+    // Older servers wrote the id alone, without the place of the directory.
     std::ofstream(dir.path() / "moved/instance-id") << instance << "\n";
     CHECK(id_of(dir.path() / "moved") == instance);
     std::filesystem::copy(dir.path() / "moved", dir.path() / "later",

@@ -71,7 +71,7 @@ class CallClient {
     int fd() const { return client_.fd(); }
 
     bool is_good() const { return !reply.is_null() && reply.at("ok") == true; }
-    /// Of a refusal, "" of none.
+    /// The code of a refusal, "none" if it has no code; "" if there was no refusal.
     std::string code() const { return is_good() ? "" : reply.value("code", "none"); }
 
     nlohmann::json reply;  // null before it came

@@ -55,7 +55,7 @@ struct Bench {
             config.deadline = test::k_client_deadline;
         checker.emplace(loop.context.get_executor(), loop.timers, std::move(config));
     }
-    // As the server: a write to a process that died is an error.
+    // SIGPIPE is ignored until here, as in the server: a write to a process that died is an error.
     ~Bench() { ::signal(SIGPIPE, sigpipe); }
     Bench(const Bench&) = delete;
     Bench& operator=(const Bench&) = delete;

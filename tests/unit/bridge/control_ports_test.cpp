@@ -117,7 +117,7 @@ TEST_CASE("The control stream tells the ports that were asked for, a few times a
             bench.settle();
         }
         CHECK(sent > 100);
-        // What one read brings is taken in, then it rests for that.
+        // All lines of one read are taken in, then nothing is read for a time that depends on their number.
         CHECK(told.size() < base::k_bridge_read_bytes / line.size() + 500);
         CHECK(exits.empty());
     }

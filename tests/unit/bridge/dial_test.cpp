@@ -134,7 +134,7 @@ TEST_CASE("a side that does not read holds the other one back and nothing else")
     const bool from_host = GENERATE(true, false);
     const int writer = from_host ? host.fd() : peer.get();
     const int reader = from_host ? peer.get() : host.fd();
-    // As much as goes without anybody reading, then the guest must still answer others.
+    // The test sends until all buffers are full, with no reader. The guest must still answer others then.
     std::size_t sent = 0;
     for (pollfd writable{writer, POLLOUT, 0}; poll(&writable, 1, 200) == 1;) {
         const ssize_t size =

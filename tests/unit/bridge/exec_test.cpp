@@ -184,7 +184,7 @@ TEST_CASE("10 MB go through cat and back, whoever is slow, and the guest stays s
         ExecClient run(
             guest, command("trap go=1 USR1; echo; while [ -z $go ]; do sleep 0.01; done; wc -c", k_stdin));
         run.read_output(1);
-        // What the pipe does not hold the guest does.
+        // The guest holds the input that does not fit into the pipe.
         constexpr std::size_t many = 3 * base::k_input_window_bytes / 2;
         run.write(std::string_view(bytes).substr(0, many));
         if (checks_bounds())
@@ -228,7 +228,7 @@ TEST_CASE("closing the connection ends the group, also what ignores SIGTERM") {
 TEST_CASE("a program that takes too long is ended and says so") {
     const GuestProcess guest;
     std::string output;
-    // One that came too soon for the program to begin is repeated.
+    // A timeout that comes before the program has begun is tried again with a longer one.
     for (int timeout_ms = 50; timeout_ms <= 50'000 && output.empty(); timeout_ms *= 10) {
         ExecClient run(guest,
                        command("echo begun; sleep 1000", ",\"timeoutMs\":" + std::to_string(timeout_ms)));

@@ -30,7 +30,7 @@ class HandTimers final : public base::Timers {
     base::Millis now_{0};
 };
 
-/// One connection as the guest sees it. Nothing blocks.
+/// A connection as the guest sees it. Nothing blocks.
 class FakePeer {
   public:
     explicit FakePeer(int fd) : socket_(fd) {}
@@ -38,7 +38,7 @@ class FakePeer {
     std::string received();
     /// Sends all bytes; false if the host is gone or does not read them.
     bool send(std::string_view text);
-    /// Whether the host has closed its end; drops the bytes before.
+    /// True once the host has closed its end; drops the bytes that came before.
     bool at_end();
     void close() { socket_.reset(); }
     int fd() const { return socket_.get(); }

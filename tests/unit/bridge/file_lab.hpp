@@ -85,7 +85,7 @@ class FileLab {
         client.finish();
         return client;
     }
-    /// What `read` gives; "!CODE" for a refusal.
+    /// The output of `read`, or "!CODE" if it is refused.
     std::string get(const std::string& path) const {
         const CallClient client = call("read", path);
         return client.is_good() ? client.output : "!" + client.code();

@@ -382,7 +382,7 @@ std::size_t count_copied(const FileLab& lab, const std::string& path) {
     return static_cast<std::size_t>(std::distance(entries, {}));
 }
 
-/// Of the file `name` in the copy under way beside its original: so many bytes are there.
+/// The present size of the file `name` in the copy that is under way beside its original.
 std::size_t size_of_copy(const FileLab& lab, const std::string& name) {
     const auto hidden = hidden_names(lab, ".");
     std::error_code gone;

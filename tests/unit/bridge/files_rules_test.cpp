@@ -191,7 +191,7 @@ TEST_CASE("each of many writes of one size gives the file a tag that it never ha
     const auto tag = [&] { return lab.call("stat", "f").reply.at("entry").at("etag").get<std::string>(); };
     std::set<std::string> tags{tag()};
     for (int i = 0; i < 100; ++i) {
-        // What is unpacked has the time that the archive says, a whole second.
+        // Unpacking is left out: an unpacked file has the time that the archive says, a whole second.
         const Way way = k_ways[static_cast<std::size_t>(i) % 4];
         REQUIRE(write_by(lab, way, std::to_string(1000 + i)));
         CHECK(tags.insert(tag()).second);

@@ -1,4 +1,4 @@
-// What the ops of `file` do, in a real guest: good requests, and refusals that a client can run into.
+// The operations of `file` in a real guest: good requests, and refusals that a client can run into.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -519,7 +519,7 @@ TEST_CASE("a connection serves calls one after the other, but nothing behind one
     put.end_input();
     put.finish();
     REQUIRE(put.has_ended);
-    // What a client wrote into a file is never a command.
+    // The guest closes the connection of a write: no bytes for a file can be taken for a command.
     char byte = 0;
     pollfd ended{put.fd(), POLLIN, 0};
     CHECK(::poll(&ended, 1, k_client_deadline_ms) == 1);

@@ -36,7 +36,7 @@ class Client {
     void send(std::string_view text) const;
     /// The next line without its newline; nothing at the end of the stream.
     std::optional<std::string> line();
-    /// What is there next, as it comes; nothing at the end of the stream.
+    /// The next bytes, as they come; nothing at the end of the stream.
     std::optional<std::string> bytes();
     /// All lines until the end of the stream.
     std::vector<std::string> rest();
@@ -59,7 +59,7 @@ struct Transcript {
     const nlohmann::json& data(std::string_view event) const;
 };
 
-/// What a guest under test finds otherwise than in a sandbox.
+/// The settings in which a guest under test differs from one in a sandbox.
 struct GuestSetting {
     std::string programs = "/usr/local/bin:/usr/bin:/bin";  // its PATH
     std::string local_programs;  // a folder in place of /usr/local/bin; needs a pid namespace

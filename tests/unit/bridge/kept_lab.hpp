@@ -1,5 +1,5 @@
-// What the tests of processes that outlive a connection share: requests to a real guest, and a gate that a
-// script waits at.
+// Shared parts of the tests of processes that outlive a connection: requests to a real guest, and a gate that
+// a script waits at.
 #pragma once
 
 #include <filesystem>

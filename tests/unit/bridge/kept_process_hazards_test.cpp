@@ -83,7 +83,7 @@ TEST_CASE("a KILL of a shell in a terminal ends its jobs in the background, and 
 
 TEST_CASE("a timeout of a shell in a terminal ends its jobs in the background") {
     bool is_begun = false;
-    // One that came too soon for the jobs is repeated.
+    // A timeout that comes before the jobs have begun is tried again with a longer one.
     for (int timeout_ms = 500; timeout_ms <= 50'000 && !is_begun; timeout_ms *= 10) {
         const GuestProcess guest;
         const ShellWithJobs shell(guest, ",\"timeoutMs\":" + std::to_string(timeout_ms));

@@ -18,7 +18,7 @@ namespace {
 using bridge::ExitStatus;
 using bridge::FrameType;
 
-/// Of a terminal's output.
+/// The output of a terminal without its carriage returns.
 std::string without_returns(std::string text) {
     std::erase(text, '\r');
     return text;
@@ -87,7 +87,7 @@ TEST_CASE("a connection that goes ends nothing, and what it sent arrives") {
 
 TEST_CASE("input that a process does not read yet is not lost with its connection") {
     const GuestProcess guest;
-    // Of this a pipe takes no more than two thirds: the rest waits in the guest.
+    // A pipe takes no more than two thirds of these bytes: the rest waits in the guest.
     constexpr std::size_t many = 3 * base::k_input_window_bytes / 2;
     const Gate gate(guest);
     start(guest, "b",
@@ -217,7 +217,7 @@ TEST_CASE("a timeout ends the group of a process, by force if need be") {
         std::error_code none;
         return std::filesystem::file_size(file, none) > 0 && !none;
     };
-    // One that came too soon for what the process prepares is repeated.
+    // A timeout that comes before the child has begun is tried again with a longer one.
     for (int timeout_ms = 300; timeout_ms <= 30'000 && !is_begun(); timeout_ms *= 10) {
         const std::string id = "a" + std::to_string(timeout_ms);
         start(guest, id,
@@ -278,14 +278,14 @@ TEST_CASE("processes that have ended do not keep others from a start by the leng
     }
     CHECK(find(guest, "e0").is_null());
     CHECK_FALSE(find(guest, "e7").is_null());
-    // Those that run do.
+    // Processes that run do keep others from a start.
     for (int i = 0; i < 3; ++i)
         REQUIRE(start(guest, "r" + std::to_string(i), "sleep 1000 " + text).at("ok") == true);
     CHECK(find(guest, "e7").is_null());
     start(guest, "short", "exit 0");
     REQUIRE(has_ended(guest, "short"));
     CHECK(start(guest, "r3", "sleep 1000 " + text).at("code") == "busy");
-    // What is refused costs none of those that have ended.
+    // A refused start removes no process that has ended.
     CHECK_FALSE(find(guest, "short").is_null());
 }
 

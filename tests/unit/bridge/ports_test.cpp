@@ -173,7 +173,7 @@ TEST_CASE("Ports that change all the time cost a thousandth of a processor, dear
     const nanoseconds passed = std::chrono::steady_clock::now() - start;
     CHECK(tells >= 1);
     CHECK(tells <= looks);
-    // One look more than there was something left for, which may have taken long itself.
+    // The last look may begin when little of the budget is left, and may take long itself.
     CHECK(looks <= 4 + static_cast<std::uint64_t>(passed / base::k_port_watch_share / base::Millis{8}));
     CHECK(spent > nanoseconds{0});
 }

@@ -50,7 +50,7 @@ TEST_CASE("an agent gets the host's command as it is") {
     const GuestProcess guest;
     const Client control =
         guest.start_command(agent(R"(printf '{"ev":"message","data":%s}\n{"ev":"done"}\n' "$line")"));
-    // What the guest itself is asked for is no business of the agent's.
+    // The agent does not get the member `endLeftovers`, which is for the guest itself.
     for (const auto leftovers : {bridge::LeftoverRule::keep, bridge::LeftoverRule::end}) {
         Client client = guest.connect();
         client.send(bridge::encode_query("t7", "a \"b\"", R"({"model":"m","n":1.0})", leftovers));

@@ -1,4 +1,4 @@
-// What the host asks about processes that outlive a connection, of hostile guests and of a real one.
+// The questions of the host about processes that outlive a connection, to hostile guests and to a real one.
 #include "bridge/process_questions.hpp"
 
 #include <signal.h>

@@ -148,7 +148,7 @@ TEST_CASE("The message of an error is cut between characters where it is too lon
         CHECK((cut.size() - mark.size()) % piece.size() == 0);
         CHECK(text.starts_with(cut.substr(0, cut.size() - mark.size())));
     }
-    // Whoever read it may have cut nothing.
+    // The length is checked here, too: the reader of the frame may have cut nothing.
     RunnerFrame frame = read_frame(own(R"("type":"result","error":{"kind":"runtime","message":"m"})"), 100);
     CHECK(std::holds_alternative<Ended>(running().take(frame, 0)));
     frame.at(RunnerFrame::Member::error_message) = std::string(k_most + 1, 'x');
@@ -234,7 +234,7 @@ TEST_CASE("A frame that others have read is judged as one that is read here") {
         changed.at(Member::text_bytes) = bytes;
         CHECK(std::holds_alternative<Violation>(running().take(changed, 0)));
     }
-    // Whoever read it may have let more through.
+    // The limits are checked here, too: the reader of the frame may have let more through.
     CHECK(std::holds_alternative<Violation>(
         running({.max_value_bytes = 4}).take(read_frame(frame, 100), frame.size())));
     CHECK(std::holds_alternative<Violation>(running().take(read_frame(frame, 4), frame.size())));

@@ -89,7 +89,7 @@ TEST_CASE("stdout is told from stderr, each is valid UTF-8 of its own") {
                                                        "a\xC3\xA9"
                                                        "c"},
                                                       {"stderr", "b" + std::string(k_replacement) + "d"}});
-    // One waits for the other to be read.
+    // The program writes to stderr only after its text on stdout was read.
     const TempDir folder;
     const std::string mark = folder.path().string() + "/mark";
     Client client = guest.query("echo out; while ! [ -e " + mark + " ]; do :; done; echo err >&2");

@@ -170,7 +170,7 @@ TEST_CASE("a workspace goes out as an archive that tar reads, and comes back") {
     CHECK(run("diff -r --no-dereference " + lab.at("src").string() + " " + lab.at("deep/copy").string()) ==
           0);
     CHECK(lab.mode("deep/copy/a.txt") == 0750);
-    // What tar writes, in its own forms.
+    // The guest unpacks archives that tar writes, in each of its formats.
     for (const char* const format : {"gnu", "pax", "ustar", "v7"}) {
         INFO(format);
         const bool is_old = std::string_view(format) == "ustar" || std::string_view(format) == "v7";

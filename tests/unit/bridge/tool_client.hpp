@@ -51,7 +51,7 @@ class Workspace {
     std::string path_;
 };
 
-/// What came of one call of a tool.
+/// The outcome of one call of a tool.
 struct ToolAnswer {
     nlohmann::json reply;   // {"ok":…,"success":…}
     nlohmann::json result;  // the result object

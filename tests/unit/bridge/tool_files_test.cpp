@@ -233,7 +233,7 @@ TEST_CASE("write_file makes parents, refuses to overwrite unless told, and keeps
     const auto refused = guest.run("write_file", {{"path", "a/b/c.txt"}, {"content", "two\n"}});
     CHECK(refused.code() == "FILE_ALREADY_EXISTS");
     CHECK(guest.workspace.read("a/b/c.txt") == "one\n");
-    // Whoever edits a program does not get its rights with it: the bit goes.
+    // A user who edits a program does not get its rights: the set-user-ID bit is cleared.
     REQUIRE(chmod(guest.workspace.path("a/b/c.txt").c_str(), 04750) == 0);
     const auto written = guest.run(
         "write_file", {{"path", "/workspace/a/b/c.txt"}, {"content", "two\n"}, {"allow_overwrite", true}});

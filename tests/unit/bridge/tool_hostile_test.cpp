@@ -1,4 +1,4 @@
-// What the tools do with hostile paths, files and moments, against a real guest.
+// The tools of a real guest against hostile paths, hostile files and changes at bad moments.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -71,7 +71,7 @@ TEST_CASE("No tool takes a path that leads outside the workspace or is none") {
             if (tool == "write_file" && code == "FILE_NOT_FOUND")
                 continue;
             INFO(tool << " " << path.substr(0, 80));
-            // What changes files looks at the whole path before a missing part of it.
+            // A tool that changes files checks the whole path before it reports a missing part.
             const bool climbs = tool == "replace" && path.starts_with("a/..");
             CHECK(guest.run(tool, arguments).code() == (climbs ? "OUTSIDE_WORKSPACE" : code));
         }

@@ -32,7 +32,7 @@ std::string files(const ToolAnswer& answer) {
     return text;
 }
 
-/// As long ago that its name alone decides its place.
+/// Makes a file so old that its name alone decides its place in the list of glob.
 void make_old(const ToolGuest& guest, std::string_view inner) {
     const utimbuf times{1'000'000'000, 1'000'000'000};
     REQUIRE(utime(guest.workspace.path(inner).c_str(), &times) == 0);
@@ -245,7 +245,7 @@ TEST_CASE("A search of a directory tells how many files it left out as too large
     CHECK(found.warnings() == R"(["2 files of more than 20 MiB not searched."])");
     CHECK_FALSE(
         guest.run("search_file_content", {{"pattern", "foo"}, {"path", "a"}}).result.contains("warnings"));
-    // What ripgrep says of a pattern is shown without the words of its walk.
+    // The message of ripgrep about a bad pattern is shown without its debug output.
     const auto bad = guest.run("search_file_content", {{"pattern", "foo("}});
     CHECK(bad.error().find("DEBUG") == std::string::npos);
     CHECK(bad.error().find("unclosed group") != std::string::npos);

@@ -26,7 +26,7 @@ test('no sum is better than its parts: what the server names as not enforced is 
     const beyond = enforcementOf(strong, { perUser: 'inotify counts for the user' });
     assert.equal(beyond.tone, 'warn');
     assert.match(beyond.summary, /not enforced here: perUser/);
-    // One workspace has the quota that others lack.
+    // This workspace has a quota, which others on the server lack.
     assert.equal(enforcementOf(strong, { disk: 'measured' }).tone, 'good');
 });
 

@@ -32,7 +32,7 @@ test('bytes that are not UTF-8 are shown as U+FFFD', () => {
 test('what a sandbox says of a path becomes no other address', () => {
     for (const bad of ['', '/etc', 'a//b', 'a/', '..', '../x', 'a/../../x', 'a/%2e%2E/x', './a', 'a\\..\\x', 'a?b', 'a#b', 'a b', 'ä', 'a%', 'a%4', 'a%zz', 7, null, undefined])
         assert.equal(soundHref(bad), null, String(bad));
-    // One byte has one form, so that the same file has one place in the tree.
+    // Each byte has a single form, so that the same file has one place in the tree.
     assert.equal(soundHref('%41%ff/%2d%7E%2f'), 'A%FF/-~%2F');
 });
 

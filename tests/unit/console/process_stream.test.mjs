@@ -72,7 +72,7 @@ test('output of both streams comes in order, and a cut connection goes on where 
     await retry();
     sockets[1].open();
     sockets[1].onmessage({ data: frame(1, 'three') });
-    // What an old connection still says is not heard.
+    // A message that still comes on an old connection is ignored.
     sockets[0].onmessage({ data: frame(1, 'old') });
     assert.equal(seen.output, 'one two three');
     assert.deepEqual(afters, [0, 8]);

@@ -315,7 +315,7 @@ TEST_CASE("Only a schema of an object refuses positional arguments") {
         CHECK(has(fault(schema, "[{},{}]"), "tool: takes one object, not 2"));
         CHECK(fault(schema, "[{}]").empty());
     }
-    // What such a schema says holds for each argument.
+    // A schema that is not of an object holds for each argument.
     CHECK(fault(R"({"anyOf":[{"type":"integer"}]})", "[5,3]").empty());
     CHECK(has(fault(R"({"anyOf":[{"type":"integer"}]})", R"([5,"x"])"), "args[1]"));
 }

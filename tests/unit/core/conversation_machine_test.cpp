@@ -169,7 +169,7 @@ TEST_CASE("An agent that cannot start is told from a sandbox that cannot") {
     const Actions failed = paused.sandbox_start_failed("no program", "agent_failed");
     CHECK(first<action::LogTurnError>(failed).code == "agent_failed");
     CHECK(first<action::AnswerStarted>(failed).code == "agent_failed");
-    // Those who wait for the generation alone try again without the agent.
+    // A request with a lease needs only the sandbox: its next try starts the sandbox without the agent.
     CHECK(first<action::EndLeases>(failed).code == "sandbox_failed");
 }
 

@@ -26,7 +26,7 @@ TEST_CASE(
     CHECK(refused.error().detail().find("it can start again in 60 s") != std::string::npos);
     CHECK(house.world.processes.empty());
     CHECK(house.world.workspaces.size() == 1);
-    // As after each start that failed: the next message or resume tries again.
+    // The status is that after any failed start: the next message or resume tries again.
     CHECK(test::get(*house.conversations, id)->record.status == conversation::Status::error);
     house.world.start_allowed = {};
     CHECK(resume());

@@ -77,7 +77,7 @@ TEST_CASE("event log: a reader finds the epoch in session_start, live and stored
     CHECK(first_of(*bench.log).ends_with(told));
     const std::string& stored = bench.world.store.events.begin()->second->json;
     CHECK(stored.ends_with(R"("data":{"agent":"shell"}})"));
-    // As after a start.
+    // A start of the server makes such a log from the store, with another epoch.
     const auto next =
         std::make_shared<EventLog>(bench.journal, bench.world.store, bench.world.clock, 1, 1024 * 1024, "e2");
     next->restore(1, 2);

@@ -19,7 +19,7 @@ using atl::execution::ExecutionRequest;
 using atl::execution::Policy;
 using Json = nlohmann::json;
 
-/// Whoever is told of a program now.
+/// Passes the reports of a program on to its present observer.
 struct Told {
     explicit Told(execution::ProgramObserver& watcher) : now(&watcher) {}
     void become(execution::ProgramObserver& watcher) { now = &watcher; }
@@ -149,7 +149,7 @@ struct Lab {
                      execution::Engines({engine_named("container")}), {512, queue},
                      [this](const sandbox::Demand& demand) { return sandboxes.room_for(demand); }) {}
 
-    /// What is under way keeps runs, which need this world to go.
+    /// Handlers that still wait hold runs, whose destructors need this world: they end first.
     ~Lab() { settle(); }
     Lab(const Lab&) = delete;
     Lab& operator=(const Lab&) = delete;

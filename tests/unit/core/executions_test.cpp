@@ -149,7 +149,7 @@ TEST_CASE("Runs of users take turns; beyond their places they wait, and beyond t
     CHECK(a2->state() == Execution::State::waiting);  // until the sandbox is gone
     lab.settle();
     CHECK(a2->state() == Execution::State::running);
-    // Of a and b, of none, and the latest first.
+    // The lists of the user a, of the user c without a run, and of all users have the latest run first.
     CHECK(lab.executions.list("a", 10) == std::vector{a2, a1});
     CHECK(lab.executions.list("c", 10).empty());
     CHECK(lab.executions.list(std::nullopt, 2) == std::vector{b1, a2});

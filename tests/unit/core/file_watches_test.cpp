@@ -1,5 +1,5 @@
-// One reader of a watch: what waits for it is bounded, and what it lost is told. Watches in real sandboxes
-// are in tests/integration/watch_test.cpp.
+// A reader of a watch: the notes that wait for it are bounded, and it is told that it lost some. The tests of
+// watches in real sandboxes are in tests/integration/watch_test.cpp.
 #include "core/conversation/file_watches.hpp"
 
 #include <catch2/catch_test_macros.hpp>

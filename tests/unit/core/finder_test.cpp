@@ -114,7 +114,7 @@ Keys listed_keys(Store& store, ListRange range, std::size_t* pages = nullptr) {
     return keys;
 }
 
-/// Whether a list finds the record, which is put first. The server's own look at it must say the same.
+/// Puts the record; true if a list then finds it. The server's own check of the record must say the same.
 bool is_found_once_put(SqliteStore& store, const Record& record, const MetadataFilter& filter) {
     REQUIRE(test::commit(store, {PutConversation{record}}));
     ListRange range;
@@ -181,7 +181,7 @@ TEST_CASE("Every filter of a list finds what a look at all rows finds, in order 
     CAPTURE(Catch::getSeed());
     constexpr std::int64_t k_rows = 600;
     std::vector<Record> records = fill(*store, random, k_rows);
-    // What changes is found as it is now, and what is gone is not.
+    // A list finds changed conversations as they are now, and does not find erased ones.
     std::vector<Write> changes;
     for (Record& record : records) {
         if (record.key % 7 == 0) {

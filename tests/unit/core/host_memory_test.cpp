@@ -212,7 +212,7 @@ TEST_CASE(
     const auto [second, second_box] = house.create();
     house.pass(base::k_default_evict_idle + base::Millis{2000});
     CHECK(house.sandboxes->living() == 2);
-    // One sandbox is ended, and that is enough.
+    // The end of a single sandbox is enough.
     house.host->available_bytes = 900 * k_mb;
     while (house.sandboxes->living() == 2) {
         REQUIRE(house.world.timers.fire_next());

@@ -72,7 +72,7 @@ TEST_CASE(
     CHECK(late == 1);
     CHECK(bench.world.clock.steady_now() - begun <= Journal::k_answer_deadline);
     CHECK(done == 0);
-    // One that comes later, too.
+    // An answer that is asked for later is late, too.
     bench.journal.answer_after_commit([&] { ++done; }, [&] { ++late; });
     while (late == 1 && bench.world.timers.fire_next())
         bench.settle();

@@ -40,7 +40,7 @@ class KeptHistory {
     std::size_t restarts() const noexcept { return restarts_; }
 
   private:
-    /// What the guest is asked for.
+    /// The answer of the guest when it is asked to start a process.
     base::Result<pid_t> begin(const ProcessSpec& spec) {
         require(ids_.insert(spec.id).second, "an id was used twice");
         require(spec.program.env == sandbox::Environment{{"OF", spec.tag}},
@@ -130,7 +130,7 @@ class KeptHistory {
 
     void crash() {
         ++life_;
-        // Of these nobody learns whether they are kept.
+        // Nobody learns if the processes whose starts were under way are kept.
         unsure_.merge(under_way_);
         under_way_.clear();
         house_.restart();

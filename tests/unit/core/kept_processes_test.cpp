@@ -204,7 +204,7 @@ TEST_CASE("kept processes: a generation that ends during a start answers it, and
     CHECK(bench.kept().empty());
     for (const auto& [pid, process] : std::map(bench.house.world.processes))
         bench.house.world.process_dies(process, {sandbox::ExitClass::signalled, 9, "killed"});
-    // What is on its way may come in any order: the guest's answer counts as well, if it was first.
+    // The guest's answer and the end of the generation come in any order: an answer that is first counts.
     bench.house.settle();
     REQUIRE(answered.has_value());
     CHECK(bench.kept().size() == (answered->has_value() ? 1 : 0));

@@ -475,7 +475,7 @@ class History {
         followers_.check_all_was_told();
     }
 
-    /// What nobody follows and what does not live is not in memory.
+    /// Checks that a conversation is not in memory if nobody follows it and its sandbox does not live.
     void check_unloaded() {
         followers_.go_away();
         settle();
@@ -504,8 +504,8 @@ class History {
         require(sandboxes_->living() == 0, "the count of the living is wrong");
         require(sandboxes_->undying_count() == 0, "the undying are never forgotten");
         check_stats_at_rest();
-        // What the next start removes: workspaces that only processes of an earlier server held, and facts
-        // that could not be erased.
+        // The next start removes the rest: workspaces that only processes of an earlier server held, and
+        // facts that could not be erased.
         pooled_ = 0;
         kill_server();
         settle();

@@ -45,7 +45,7 @@ inline void check_log(const FakeStore& store) {
     }
 }
 
-/// Of each line that tells a program of past turns: they are its conversation's, over, and in order.
+/// Checks each line that tells a program of past turns: they are its conversation's, over, and in order.
 class Told {
   public:
     void check(const FakeWorld& world) {

@@ -68,7 +68,7 @@ Ends terminal_ends() {
     return {std::move(reader), std::move(writer)};
 }
 
-/// As of another user: such a pipe cannot be opened again.
+/// Makes this thread act as another user, who cannot open such a pipe again (setfsuid(2)).
 class Stranger {
   public:
     Stranger() { ::setfsuid(65534); }
@@ -88,13 +88,13 @@ void check_never_waits(const Ends& ends) {
     const std::uint64_t dropped = base::dropped_log_lines() - dropped_before;
     CHECK(dropped > 0);
     CHECK(dropped < k_lines);
-    // Of others that have this description, too.
+    // The flags are unchanged: other programs can share this open file description (open(2)).
     CHECK(::fcntl(ends.writer.get(), F_GETFL) == flags);
     std::string all = ends.read_all();
     CHECK(all.find("evt=line number=0 ") == 0);
     logger.info("evt=line number=last");
     all += ends.read_all();
-    // What is missing is told where it is missing, in the words of the log.
+    // A line of the log tells how many lines are missing, at the place where they are missing.
     std::uint64_t told = 0;
     int next = 0;
     std::istringstream lines(all);

@@ -1,4 +1,4 @@
-// What one step of a purge removes.
+// The rows that one step of a purge removes.
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 

@@ -76,7 +76,7 @@ TEST_CASE("node store: a call that has ended survives the death of the server") 
     Bench bench;
     const auto store = bench.open();
     REQUIRE(store->put({"a", 1}));
-    // As a dead process leaves the files.
+    // The copied files are as a dead process would leave them.
     Bench copy;
     for (const char* end : {"", "-wal"})
         std::filesystem::copy_file(bench.file.string() + end, copy.file.string() + end);
@@ -172,7 +172,7 @@ TEST_CASE("node store: the batches of a start keep the log short without a helpe
         longest = std::max(longest, std::filesystem::file_size(bench.file.string() + "-wal"));
     }
     CHECK(store->count().value() == 20'000);
-    // One batch changes each page at most once.
+    // A batch changes each page at most once.
     CHECK(longest < 100'000 + 2 * std::filesystem::file_size(bench.file));
     CHECK(bench.helper.asked == 0);
 }

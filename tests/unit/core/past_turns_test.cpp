@@ -1,4 +1,4 @@
-// What a program that begins anew as the agent is told of the turns before it.
+// The earlier turns that a program is told of when it starts anew as the agent.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,4 +1,4 @@
-// What the log of a conversation tells of the ports of its sandbox, whatever the sandbox says.
+// The events about the ports of a sandbox in the log of its conversation, whatever the sandbox says.
 #include "core/conversation/port_events.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// What the preview of a sandbox shows, from its creation over changes, pauses and restarts, over fakes of
+// The view of the preview of a sandbox, from its creation through changes, pauses and restarts, with fakes of
 // every port.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

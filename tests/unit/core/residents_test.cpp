@@ -1,4 +1,4 @@
-// What is in memory: conversations that live or are followed. The others are rows of the store.
+// The conversations in memory: those that live or are followed. The others are rows of the store.
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -221,7 +221,7 @@ TEST_CASE("residents: several who name one at once get the same one, by one read
 
 namespace {
 
-/// Of each request what it was answered with, if it was.
+/// The answer to a request, if it was given.
 struct Answer {
     bool is_given = false;
     std::optional<base::Errc> error;
@@ -236,7 +236,7 @@ struct Answer {
     }
 };
 
-/// One that is paused and not in memory, over a store that answers its next read when it is told to.
+/// A paused conversation that is not in memory, over a store that answers reads when it is told to.
 struct LoadingHouse : House {
     LoadingHouse() : House({}) {
         id = paused(*this);

@@ -360,7 +360,7 @@ TEST_CASE("pooled: runners give way only to a run that then has room") {
     request.memory_mb = 500;
     CHECK(lab.executions.begin(std::move(request)).error().code() == base::Errc::capacity);
     CHECK(lab.ready() == 3);
-    // As many as it needs.
+    // The large run ends no more runners than it needs.
     const auto large = lab.begin(0, 340);
     lab.pass(base::Millis{100});
     CHECK(large->state() == Execution::State::running);
@@ -555,13 +555,13 @@ TEST_CASE("pooled: an engine that hangs at its start delays only its own runners
     CHECK(started("isolated-vm") == 1);
     CHECK(lab.ready(1) == 2);
     CHECK(lab.sandboxes.living() == 3);
-    // What is taken is replaced meanwhile.
+    // A runner that is taken is replaced meanwhile.
     const auto run = lab.begin(1);
     REQUIRE(run->state() == Execution::State::running);
     lab.pass(base::Millis{100});
     CHECK(lab.ready(1) == 2);
     CHECK(started("isolated-vm") == 1);
-    // What hangs counts, and gives way before what is ready.
+    // A runner that hangs counts, and gives way before those that are ready.
     CHECK(lab.executions.pool().held().sandboxes == 3);
     REQUIRE(lab.executions.spare().has_value());
     lab.settle();
@@ -586,7 +586,7 @@ TEST_CASE("pooled: a runner whose sandbox dies is replaced and given to nobody")
     CHECK(run->state() == Execution::State::starting);
     lab.pass(k_while);
     CHECK(lab.ready() == 1);
-    // One that a run has taken is the run's.
+    // A runner that a run has taken belongs to that run.
     const auto taken = lab.begin(1);
     REQUIRE(taken->state() == Execution::State::running);
     lab.programs.living.back()->observer->on_end("3", std::nullopt);

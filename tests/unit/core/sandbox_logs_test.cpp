@@ -162,7 +162,7 @@ TEST_CASE("The logs that a user left are dropped together, and one that is still
     CHECK_FALSE(bench.book.read("c", 0).has_value());
     bench.book.retire("c", 1, k_user);
     CHECK(bench.book.retired_bytes() == before / 3 * 2);
-    // One that goes for others is forgotten with its user.
+    // A log that was dropped before is no longer listed for its user.
     bench.book.drop("b");
     bench.book.drop_of("evelyn");
     CHECK(bench.book.read("d", 0).has_value());

@@ -205,7 +205,7 @@ TEST_CASE("Rows that were changed do not open, and the log names them without th
         is_unusable(*changed([](auto& row) { row.sealed.back() = static_cast<char>(row.sealed.back() ^ 1); }),
                     "KEY", "alice", "a.example"));
     CHECK(is_unusable(*changed([](auto& row) { row.sealed.clear(); }), "KEY", "alice", "a.example"));
-    // What no server writes is left out.
+    // Rows that no server writes are left out.
     for (const char* const hosts : {"", " ", "a.example  b.example", "A.example", "*.example", "127.1"}) {
         CAPTURE(hosts);
         CHECK(changed([&](auto& row) { row.hosts = hosts; })->all->list("alice").empty());

@@ -46,7 +46,7 @@ TEST_CASE(
     CHECK(refused(&sandbox::LimitChanges::max_open_files, before.max_open_files - 1) ==
           "/limits/maxOpenFiles");
     CHECK(house.world.store.sandboxes.at(id).limits == before);
-    // As they are already they may be named.
+    // A request may name such limits with the values that they have already.
     sandbox::LimitChanges same;
     same.tmp_mb = before.tmp_mb;
     same.max_open_files = before.max_open_files;

@@ -1,4 +1,4 @@
-// What a start makes of a node's store and a conversations' store that are not of the same moment.
+// The repairs by a start when a node's store and a conversations' store are not of the same moment.
 #include "core/sandbox/start_sweep.hpp"
 
 #include <algorithm>
@@ -92,7 +92,7 @@ TEST_CASE("start sweep: facts of a sandbox that was not made any more are erased
 
 TEST_CASE("start sweep: the uid of a sandbox that no store knows is free once its workspace is removed") {
     House house({});
-    // As the pool of a killed server leaves them.
+    // The pool of a killed server leaves such a sandbox.
     const sandbox::Record pooled = house.sandboxes->create({}).value();
     const std::uint32_t uid = house.world.node.facts.at(pooled.id);
     house.world.server_killed();

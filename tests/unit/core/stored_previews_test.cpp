@@ -1,4 +1,4 @@
-// What a start finds of the numbers of previews.
+// The numbers of previews that a start finds in the store.
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
@@ -26,7 +26,7 @@ base::WallTime at(std::int64_t seconds) {
     return base::WallTime{std::chrono::seconds(seconds)};
 }
 
-/// What the store has of conversations with a preview, each with the key and the number `number`.
+/// The rows of conversations with a preview. `number` is the key of each and the number of its preview.
 struct Rows {
     void add(std::uint16_t number, Status status, PauseReason reason, std::int64_t active_at) {
         conversation::Record record;

@@ -71,7 +71,7 @@ TEST_CASE("A set whose schemas take long to compile is left to others, and so ar
     CHECK(one->check_call("short", "[\"" + std::string(10'000, 'x') + "\"]", steps)->arguments ==
           Arguments::unchecked);
     CHECK(one->check_call("short", "[]", steps)->arguments == Arguments::unchecked);
-    // What is wrong is told by whoever finds it.
+    // A set that compiles nothing itself does not find the fault; verify() does.
     const std::string deep = R"({"a":)" + std::string(40, '[') + std::string(40, ']') + "}";
     const std::vector<ToolSpec> bad{specs[0], {"b", "", deep, {}}};
     CHECK(ToolSet::make(bad).has_value());
@@ -188,9 +188,9 @@ TEST_CASE("Declarations say what a schema says") {
               std::string(199, 'x') + "… */"));
     // The tool's own description stands above, the schema's beside it.
     const std::vector<ToolSpec> both{
-        {"t", "Of the tool", R"({"type":"object","description":"Of the schema"})", {}}};
+        {"t", "By the tool", R"({"type":"object","description":"By the schema"})", {}}};
     CHECK(has(typescript_declarations(both),
-              "/** Of the tool */\n  \"t\"(args?: /** Of the schema */ Record<string, unknown>)"));
+              "/** By the tool */\n  \"t\"(args?: /** By the schema */ Record<string, unknown>)"));
     CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}]})") == "[string]");
     CHECK(argument(R"({"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"number"}})") ==
           "[string, ...Array<number>]");

@@ -1,5 +1,5 @@
-// What a load reads of a conversation's turns: in place and through the helper, of a short log and of a long
-// one.
+// The reads of a conversation's turns by a load: in place and through the helper, from a short log and from a
+// long one.
 #include "core/store/turn_reader.hpp"
 
 #include <SQLiteCpp/Database.h>

@@ -44,7 +44,7 @@ base::Result<ErasedUser> erase(House& house, const std::string& user_id) {
         [&](auto reply) { house.conversations->erase_user(user_id, std::move(reply)); });
 }
 
-/// What the processes of a sandbox write from now on is in its log.
+/// Lets a process of the sandbox write a line, which the log of the sandbox gets.
 void write(House& house, const std::string& sandbox_id, const std::string& text) {
     for (const auto& [pid, process] : house.world.processes) {
         if (process->sandbox_id == sandbox_id && process->on_log)

@@ -22,7 +22,7 @@ TEST_CASE("free space: databases on the same file system are the server's own by
     CHECK(one->own_bytes < 3 * block.size());
     CHECK(fs_guard::free_space(folder.path(), {folder / "a.db", folder / "b.db"})->own_bytes >=
           3 * block.size());
-    // Of another file system they are no part.
+    // Databases on another file system do not count.
     CHECK(fs_guard::free_space("/proc", {folder / "a.db"})->own_bytes == 0);
     CHECK_FALSE(fs_guard::free_space(folder / "nothing").has_value());
 }

@@ -304,7 +304,7 @@ TEST_CASE("helper: a program that is missing is an error that names it") {
 
 TEST_CASE("checkpointer: the log begins anew under a load that never rests, and nothing is lost") {
     Bench bench;
-    // One of the lowest priority would get next to nothing of a machine that others use, too.
+    // A helper of the lowest priority would get next to no time on a machine that others use, too.
     const auto helper = bench.start(isolation::Priority::normal);
     const fs::path database = bench.data / "test.db";
     auto store = store::SqliteStore::open(database).value();

@@ -121,7 +121,7 @@ bool is_there(pid_t pid) {
 
 TEST_CASE("helper: one that stands still is ended, and another one does its work") {
     bool is_removed = false;
-    // One that is too short for the other one, too, is repeated.
+    // A deadline that is too short for the other helper, too, is tried again with a longer one.
     for (base::Millis deadline = k_short; deadline <= k_long && !is_removed; deadline *= 10) {
         Bench bench({deadline, deadline});
         const pid_t first = bench.helper->pid();

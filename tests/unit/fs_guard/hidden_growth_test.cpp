@@ -254,7 +254,7 @@ TEST_CASE("hidden growth: what other programs of the host write is nobody's, and
     disk.others_per_ms = 0.1 * k_mb;
     disk.run(60s);
     CHECK(disk.verdicts.empty());
-    // Of 4 ms each: one in 32 MB that are lost, which is half of its room.
+    // Inspections take 4 ms each. There is about one for each 32 MB lost, which is half of its room.
     CHECK(disk.all["n7"].inspections > 10);
     CHECK(disk.all["n7"].inspections < 6000 / 32 + 20);
 }

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using fs_guard::ProjectQuota;
 
 constexpr std::uint64_t k_mb = 1024UL * 1024;
-// Of a block that no server is likely to lease.
+// A project number in a block that no server is likely to lease.
 constexpr std::uint32_t k_project = base::k_first_host_uid + 4096 * 16'000;
 
 base::UniqueFd open_folder(const fs::path& path) {

@@ -56,7 +56,7 @@ struct Bench {
         helper = std::move(*started);
         reopen();
     }
-    /// As a start after a crash.
+    /// Opens the workspaces again, as a start after a crash does.
     void reopen() {
         workspaces.reset();
         auto opened = fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers, budgets.removals);

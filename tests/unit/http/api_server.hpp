@@ -103,7 +103,7 @@ class ApiServer final : public ServerThread {
         finish();
     }
 
-    /// One request on a connection of its own, checked against the document.
+    /// A request on a connection of its own. The response is checked against the document.
     HttpResponse call(const std::string& method, const std::string& path, const std::string& body = "",
                       const HeaderList& headers = {}) {
         auto response = client().request(method, path, body, headers);

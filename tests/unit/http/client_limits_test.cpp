@@ -67,7 +67,7 @@ TEST_CASE("an address has two seconds of requests at once, then waits as it is t
     CHECK(refused.error().detail().find("4 requests a second") != std::string::npos);
     CHECK(granted(50, [&] { return limits.request(one, k_now + 1s); }) == 4);
     CHECK(limits.request(subject(limits, "203.0.113.10"), k_now).has_value());
-    // One network of IPv6 is one address.
+    // A network of IPv6 counts as one address.
     CHECK(granted(50, [&] { return limits.request(subject(limits, "2001:db8::1"), k_now); }) == 8);
     CHECK(limits.request(subject(limits, "2001:db8::2"), k_now).has_error());
     CHECK(limits.request(subject(limits, "2001:db8:0:1::2"), k_now).has_value());

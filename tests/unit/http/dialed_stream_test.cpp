@@ -155,7 +155,7 @@ TEST_CASE("dialed stream: a reader that never catches up costs no memory") {
         bench.stream->async_read_some(bench.room,
                                       [&](boost::system::error_code, std::size_t size) { count = size; });
         bench.run();
-        // What was read last time is left over, in front of the rest of this piece.
+        // The bytes that the last read left over come first, then the beginning of this piece.
         expected.replace(0, rest.size(), rest);
         expected.replace(rest.size(), piece.size() - rest.size(), piece, 0, piece.size() - rest.size());
         rest.assign(piece, piece.size() - rest.size(), rest.size());

@@ -1,4 +1,4 @@
-// What sandboxes may take on their ways out, and how they share it.
+// The bounds on the egress of sandboxes, and how sandboxes and users share them.
 #include "http/egress/egress_bounds.hpp"
 
 #include <algorithm>

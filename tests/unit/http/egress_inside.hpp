@@ -65,7 +65,7 @@ class EgressInside {
         sessions_.clear();
     }
 
-    // What waits in the loop may use the timers.
+    // Handlers that wait in the loop may use the timers, so the loop is destroyed first.
     FakeClock clock_;
     FakeTimers timers_{clock_};
     boost::asio::io_context loop_{1};

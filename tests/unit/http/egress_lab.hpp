@@ -137,7 +137,7 @@ class EgressLab {
           neighbour(std::make_shared<http::EgressDoor>("neighbour", parts(reports),
                                                        sandbox::EgressSettings{allow, ""})) {}
     ~EgressLab() { end(); }
-    /// What a derived lab has for its sessions has to outlive them.
+    /// Ends all sessions. To be called while the objects that they use are still there.
     void end() {
         for (const auto& session : sessions_)
             session->abort();
@@ -167,7 +167,7 @@ class EgressLab {
         loop_.restart();
         loop_.poll();
     }
-    /// One handler; false if there is none.
+    /// Runs one handler; false if there is none.
     bool run_one() {
         loop_.restart();
         return loop_.poll_one() > 0;

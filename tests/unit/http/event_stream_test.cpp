@@ -149,7 +149,7 @@ TEST_CASE("Last-Event-ID counts before the query, and must be a number") {
         CHECK(resume_point(request, 5).error().code() == Errc::invalid_request);
         CHECK(resume_point(request, Cursor{5, {}}).error().code() == Errc::invalid_request);
     }
-    // Of a log it may say which one.
+    // The id of an event of a log may also name that log, by its epoch.
     request.fields = {{"Last-Event-ID", "17-abc"}};
     CHECK(resume_point(request, 5).has_error());
     const auto point = resume_point(request, Cursor{5, "def"});

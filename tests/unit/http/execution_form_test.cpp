@@ -107,7 +107,7 @@ TEST_CASE(
     const std::string with_schema = R"({"code":"1","tools":[{"name":"glob","inputSchema":{}}])";
     CHECK(fault(described + "}", SandboxTools::offered) == "/tools/1/description");
     CHECK(fault(with_schema + "}", SandboxTools::offered) == "/tools/0/inputSchema");
-    // One that is not offered is a name like any other.
+    // The name of a sandbox tool that is not offered is a name like any other.
     CHECK(fault(with_schema + R"(,"sandboxTools":["read_file"]})", SandboxTools::offered) == "none");
     CHECK(fault(with_schema + "}") == "none");
 }

@@ -21,7 +21,7 @@
 
 namespace atl::test {
 
-/// Of the one response in `text` that is a problem: "408 request_timeout". Empty text stays empty.
+/// Status and code of the one response in `text`, a problem: "408 request_timeout". Empty text stays empty.
 inline std::string problem_in(const std::string& text) {
     if (text.empty())
         return text;
@@ -34,7 +34,7 @@ inline std::string problem_in(const std::string& text) {
 
 class FakeServer {
   public:
-    /// What `routes` refer to must outlive the server.
+    /// The objects that `routes` refer to must outlive the server.
     FakeServer(const TestSettings& settings, std::vector<http::Route> routes)
         : gate_(settings, http::Router(std::move(routes)), authenticator_),
           services_(gate_),
@@ -69,13 +69,13 @@ class FakeServer {
         run();
         timers_.advance(by, [this] { run(); });
     }
-    /// What the peer got once all is done that can be done now.
+    /// Does all that can be done now, then returns the bytes that the peer got.
     std::string take(FakePeer& peer) {
         run();
         return peer.take();
     }
     std::size_t connections() const { return sessions_.size(); }
-    /// Of a conversation; they expire by the server's clock.
+    /// A token for a conversation; it expires by the server's clock.
     std::string token_for(const std::string& id, std::chrono::seconds ttl,
                           http::Scope scope = http::Scope::chat) const {
         return tokens_.issue(id, scope, ttl).token;

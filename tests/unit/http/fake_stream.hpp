@@ -40,7 +40,7 @@ class FakePeer {
         refuses_ = true;
         pump();
     }
-    /// What has arrived since the last call.
+    /// The bytes that have arrived since the last call.
     std::string take() { return std::exchange(output_, {}); }
     bool input_ended() const noexcept { return shut_down_ || closed_; }  // the server sends nothing more
     bool is_closed() const noexcept { return closed_; }

@@ -58,7 +58,7 @@ void check_against_schema(Read read, const std::string& name) {
     CHECK(read(body).error().code() == Errc::unknown_field);
 }
 
-// As functions of the body alone: without ceilings.
+// The forms as functions of the body alone, without ceilings.
 constexpr auto create_form = [](const Json& body) { return read_create_form(body); };
 constexpr auto patch_form = [](const Json& body) { return read_patch_form(body); };
 constexpr auto sandbox_form = [](const Json& body) { return read_sandbox_form(body); };
@@ -362,7 +362,7 @@ TEST_CASE("a preview is public, of one port and wakes nobody unless it says so; 
     CHECK(created(R"({"wake":true})").wakes());
     CHECK(created(R"({"ports":[3000,65535,1]})").ports == std::vector<std::uint16_t>{3000, 65535, 1});
     CHECK(read_sandbox_form(*parse_json(R"({"preview":{"access":"private"}})")).value().preview.is_private());
-    // What a change does not name stays.
+    // A setting that a change does not name stays.
     const auto change = read_patch_form(*parse_json(R"({"preview":{"access":"private"}})")).value().preview;
     const PreviewSettings changed = change.applied_to(created(R"({"ports":[80]})"));
     CHECK(changed.is_private());

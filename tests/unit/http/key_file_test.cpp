@@ -139,7 +139,7 @@ TEST_CASE("a key counts as soon as it is added and no longer than until it is re
     CHECK_FALSE(file.find("alice'"));
     CHECK_FALSE(file.find("alice's "));
     CHECK_FALSE(file.find(key_digest("alice's")));
-    // As fast as one can: the clock of the file system is slower than that.
+    // The changes come as fast as possible: the clock of the file system is slower than that.
     for (int i = 0; i < 50; ++i) {
         const std::string secret = "key " + std::to_string(i);
         add(path, key_of(secret));
@@ -357,7 +357,7 @@ TEST_CASE("ceilings of a key are kept with it, and what is no ceiling makes no k
         changed["keys"][0]["ceilings"] = *parse_json(ceilings);
         CHECK(parse_key_file(changed.dump()).error().code() == Errc::invalid_field);
     }
-    // As older servers wrote it.
+    // A key without ceilings is written without that member, as older servers wrote it.
     CHECK_FALSE(sound()["keys"][0].contains("ceilings"));
 }
 

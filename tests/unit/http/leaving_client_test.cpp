@@ -10,7 +10,7 @@ using namespace atl::test;
 
 namespace {
 
-/// What one handler waits for, and what became of it.
+/// The wait of a handler, and the outcome of the wait.
 struct Wait {
     bool is_done = false;
     std::function<void()> wake;

@@ -1,5 +1,5 @@
-// What people read in the document: everything that has a name has a description, too. The document is that
-// of the real table of routes.
+// The text for people in the document: everything that has a name has a description, too. The document is
+// that of the real table of routes.
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 

@@ -21,7 +21,7 @@ namespace atl::test {
 
 class PreviewHouse {
   public:
-    /// Whether other sandboxes have had the numbers of this machine's ports.
+    /// Tells if earlier sandboxes have used the port numbers of the previews.
     enum class Numbers : std::uint8_t { unused, used };
 
     static constexpr const char* k_key = "the.api/key+";
@@ -180,7 +180,7 @@ class PreviewHouse {
     bool is_held_ = false;  // what others than the server do is not done
 };
 
-/// What a browser sends that goes to the page at this number of this machine.
+/// The request of a browser that opens the page at the port `number` of localhost.
 inline std::string navigation(const std::string& number, std::string_view more = "") {
     return "GET / HTTP/1.1\r\nHost: localhost:" + number +
            "\r\nAccept: text/html,*/*\r\nSec-Fetch-Mode: navigate\r\n" + std::string(more) + "\r\n";

@@ -25,7 +25,7 @@ struct Site {
                std::string(fields) + "\r\n";
     }
     std::shared_ptr<FakePeer> connect() { return lab.connect(number); }
-    /// Whether the answer to the next navigation has browsers forget.
+    /// True if the answer to the next navigation tells the browser to forget what it stored.
     bool is_stale() { return has(lab.ask(*connect(), navigation(number), k_ok), k_forget); }
 
     PreviewHouse lab{{}, PreviewHouse::Numbers::used};

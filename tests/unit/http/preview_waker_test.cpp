@@ -180,7 +180,7 @@ TEST_CASE("preview waker: wakes that fail take no place of the others in the min
     bench.wake("d");
     bench.wakes_up();
     bench.wake("e");
-    // One that goes on has its place.
+    // A wake that is still under way keeps its place.
     CHECK(bench.refused("f") == Errc::capacity);
     bench.replies.back()(base::Error(Errc::internal));
     bench.wake("f");
@@ -207,7 +207,7 @@ TEST_CASE("preview waker: conversations whose wakes failed are remembered in a b
     CHECK((*beyond)->error().code() == Errc::capacity);
     CHECK((*beyond)->error().retry_after() == 6s);
     CHECK(bench.asked.size() == base::k_max_wake_pauses);
-    // One goes for each that comes.
+    // A conversation whose pause has ended gives its place to the next one.
     bench.advance(6s);
     bench.wake("beyond");
     CHECK(bench.asked.back() == "beyond");

@@ -150,7 +150,7 @@ TEST_CASE("a full server says when to come again, a missing key how to send it")
         has(problem(Error(Errc::user_share, "No.").with("budget", "\"places\""), "r"), "Retry-After"));
     const Error soon_free(Errc::user_share, "No.", std::chrono::seconds(1));
     CHECK(has(problem(Error(soon_free).with("budget", "\"exec\""), "r"), "Retry-After"));
-    // What was begun is not repeated by a client that only reads the field.
+    // A client that reads only Retry-After must not repeat a request that was begun.
     CHECK(has(problem(Error(Errc::shutting_down), "r"), "Retry-After"));
     CHECK_FALSE(has(problem(Error(Errc::shutting_down).with("begun", "true"), "r"), "Retry-After"));
 }

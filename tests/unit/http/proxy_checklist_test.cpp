@@ -1,4 +1,4 @@
-// What a proxy must never pass on or mix up, byte by byte, between a client and a dev server that the test
+// The bytes that a proxy must never pass on or mix up between a client and a dev server, whose part the test
 // plays.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

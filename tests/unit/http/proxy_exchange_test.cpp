@@ -29,7 +29,7 @@ TEST_CASE("proxy: a request goes on under the dev server's name, without what is
 }
 
 TEST_CASE("proxy: a dev server that compares Origin with the host it is told finds them to agree") {
-    // As Next.js does for a Server Action, and React Router for an action: X-Forwarded-Host counts before
+    // Next.js does so for a Server Action, and React Router for an action: X-Forwarded-Host counts before
     // Host.
     const auto [origin, agrees] = GENERATE(table<std::string, bool>({
         {"https://p.example", true},

@@ -1,4 +1,4 @@
-// What the log tells of requests that are relayed.
+// The lines of the log about requests that are relayed.
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 

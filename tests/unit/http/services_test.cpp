@@ -190,7 +190,7 @@ TEST_CASE("all errors of a service have its form") {
     CHECK(unread.status == 418);
     CHECK(unread.body.starts_with("own: "));
     CHECK(unread.header("x-service") == "own");
-    // What cannot be read names no host: the listener's service for any host answers.
+    // A request that cannot be read names no host: the listener's service for any host answers.
     HttpClient shared(server.address);
     shared.send_raw("GET / HTTP/1.1\r\nHost: a.preview.localhost\r\nHost: b\r\n\r\n");
     CHECK(shared.read_response().header("content-type") == "application/problem+json");

@@ -557,7 +557,7 @@ TEST_CASE("each address of a name that the host has is listened on, at one port"
     CHECK(opened->front().address() == "127.0.0.1:" + std::to_string(port));
     CHECK(opened->back().address() == "127.0.0.2:" + std::to_string(port));
     CHECK(open({"198.51.100.1", "203.0.113.1"}).error().detail().find("EADDRNOTAVAIL") != std::string::npos);
-    // One that is taken is not passed over: the server would be where nobody looks for it.
+    // An address that is in use is not skipped: clients that look there would not find the server.
     const std::string taken = open({"127.0.0.3", "127.0.0.2"}, port).error().detail();
     CHECK(taken.find("EADDRINUSE") != std::string::npos);
     CHECK(taken.find("127.0.0.2:" + std::to_string(port) + ", an address of name:0") != std::string::npos);

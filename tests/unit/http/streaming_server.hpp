@@ -26,7 +26,7 @@ class Relay final : public http::BodySource {
     http::BodySource& from_;
 };
 
-/// What a test lets a source do.
+/// The behaviour that a test gives a source.
 struct SourceScript {
     std::string text;  // gives it in pieces of `step`
     std::size_t step = 10;

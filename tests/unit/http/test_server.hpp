@@ -31,7 +31,7 @@ inline void leave_dead_socket(const std::string& path) {
         throw std::runtime_error("bind " + path);
 }
 
-/// Of the server and of its one service.
+/// The settings of the server and of its one service.
 struct TestSettings : http::Settings, http::GateSettings {
     /// Reads on behind a refusal until the client has sent all, however slow that is.
     TestSettings&& lingering() && {

@@ -13,7 +13,7 @@ namespace {
 
 const std::string k_id(20, 'a');
 
-/// What an SSE stream has brought since the last call.
+/// An SSE stream. take() returns the bytes that have come since the last call.
 struct Stream {
     Stream(FakeSocketServer& of, const std::string& target, const std::string& fields = "")
         : server(of), peer(of.connect()) {

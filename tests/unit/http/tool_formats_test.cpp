@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Whether `schema` is an object schema of JSON Schema in which every property says what it means.
+/// Checks that `schema` is a JSON Schema of an object in which every property has a description.
 void check_schema(const Json& schema, const std::string& object_type) {
     CHECK(schema.at("type") == object_type);
     REQUIRE_FALSE(schema.at("properties").empty());

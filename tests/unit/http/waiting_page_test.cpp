@@ -68,7 +68,7 @@ TEST_CASE("waiting page: its policy lets its own script and style pass, and noth
               "default-src 'none'; script-src " + source_of(text_of(page.body, "script")) + "; style-src " +
                   source_of(text_of(page.body, "style")) +
                   "; connect-src 'self'; base-uri 'none'; form-action 'none'");
-        // What a policy of digests would block.
+        // A policy of digests would block style attributes and event handlers in attributes.
         CHECK(page.body.find(" style=") == std::string::npos);
         CHECK(page.body.find(" on") == std::string::npos);
         CHECK(page.body.find("\"HEAD\"") != std::string::npos);

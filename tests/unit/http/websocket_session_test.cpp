@@ -128,7 +128,7 @@ TEST_CASE("A frame with an id is answered with it, whether it is accepted or ref
     CHECK(answer(R"({"type":"interrupt","id":-3})") ==
           Json{{"type", "accepted"}, {"id", -3}, {"turn", "t7"}, {"after", 41}});
     server.on_loop([&] {
-        // What is told to be accepted is stored.
+        // A message is stored before the client is told that it is accepted.
         CHECK(server.whens.back() == conversation::MessageReply::committed);
         server.refusal = base::Error(base::Errc::turn_in_progress);
     });
@@ -186,7 +186,7 @@ TEST_CASE("Who sends a message without an id hears once that the store does not 
     stall(true);
     CHECK_FALSE(sender.next());
     CHECK_FALSE(reader.next());
-    // One that has had an event of its turn waits for the rest as others do.
+    // A sender that has had an event of its turn waits for the rest as other readers do.
     stall(false);
     server.ticket.turn = 1;
     sender.send({.payload = R"({"type":"message","content":"y"})"});

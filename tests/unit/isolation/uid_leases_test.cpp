@@ -126,7 +126,7 @@ TEST_CASE("a uid that another server leases is not taken on either where nothing
     const Host host;
     const std::uint32_t uid = host.server("a", "ia")->acquire().value();
     const auto copy = host.server("copy", "ic");
-    // As where the disk is full or the directory is read-only.
+    // The lock file cannot be opened, as where the disk is full or the directory is read-only.
     std::filesystem::remove(host.folder / "leases/lock");
     std::filesystem::create_directory(host.folder / "leases/lock");
     CHECK_FALSE(copy->adopt(uid));

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""What scripts/lib/common.sh does for the scripts that build."""
+"""The functions of scripts/lib/common.sh for the scripts that build."""
 
 import os
 import subprocess

@@ -101,7 +101,7 @@ sys.exit(bool(left))
 
 
 class Ran:
-    """One run of run_tests.py over a build folder with one test of each suite (`A,B`)."""
+    """A run of run_tests.py over a build folder with one test of each suite (`A,B`)."""
 
     def __init__(self, suite, program, plan, properties="", options=(), variables=None, tally="", sanitizer=False):
         with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = Path("http/console/npm/package-lock.json")
-# What scripts/setup calls besides bash's own commands.
+# The programs that scripts/setup calls besides bash's own commands.
 TOOLS = ["bash", "awk", "cat", "chown", "cksum", "cp", "dirname", "find", "install", "mkdir", "rm", "sed", "setpriv", "sort", "stat", "uname"]
 STAND_INS = {
     # Each package is there, of a version that is new enough.
@@ -44,7 +44,7 @@ class Tree(unittest.TestCase):
                 (self.bin / name).symlink_to(found)
         for name, text in STAND_INS.items():
             self.stand_in(name, text)
-        # As apt-get does where a package can be had: then there is an npm.
+        # This apt-get brings an npm, as the real one does where the package can be had.
         script = f'#!/bin/bash\n{NPM}\n'
         self.stand_in("apt-get", f'echo "apt-get" >>"$CALLS"; [[ ! -e $BROKEN ]] || exit 1; printf %s {sh(script)} >{self.bin}/npm; '
                       f"{shutil.which('chmod')} 755 {self.bin}/npm")
@@ -121,7 +121,7 @@ class FetchTerminal(Tree):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes the build folder for the owner of the checkout")
     def test_root_needs_no_build_folder(self):
-        # As refused as in a checkout on a file system that is mounted read-only.
+        # A file in place of the folder refuses writes, as a file system that is mounted read-only does.
         (self.tree / "build").touch()
         self.assertIn("cannot write into", self.setup()[0])
 
@@ -235,7 +235,7 @@ class Agents(Tree):
 
 
 class Told(Tree):
-    """What a user is told to do as root is a command for a shell."""
+    """The command that a user is told to run as root is quoted for a shell."""
 
     def told(self):
         self.give_to_user(self.folder)
@@ -262,7 +262,7 @@ class Told(Tree):
 class Backports(Tree):
     """The entry for apt that Debian 12 gets, derived from one for Debian's own suite."""
 
-    # What apt-get indextargets knows of a list.
+    # The fields that apt-get indextargets tells of a list.
     FIELDS = ["RELEASE", "CODENAME", "ORIGIN", "REPO_URI", "SOURCESENTRY"]
     DEBIAN = "bookworm|bookworm|Debian|http://mirror.example/debian/|{entries}/debian.list:1"
     CDROM = "bookworm|bookworm|Debian|cdrom:[Debian 12]/|{entries}/debian.list:2"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_INS = {
-    # As in a German locale.
+    # This apt-cache speaks German unless LC_ALL is C.
     "apt-cache": '[[ $LC_ALL == C ]] && word=Depends: || word="Hängt ab von:"; echo "  $word linux-image-6.1-cloud"',
     "apt-get": 'for last; do :; done; echo "$last" >>"$SEEN/fetched"; : >"$last.deb"',
     "dpkg-deb": '[[ $1 == -I ]] || { mkdir -p "$3/boot" "$3/lib/modules/6/kernel"; : >"$3/boot/vmlinuz-6"; }',
@@ -39,7 +39,7 @@ class VmTest(unittest.TestCase):
         self.make(self.tree / "scripts/setup", "exit 0")
         (self.tree / "scripts/lib/vm_results.py").touch()
         script = (self.tree / "scripts/vm-test").read_text()
-        # What only the packages of --vm bring.
+        # Programs that only the packages of --vm bring may be missing here: these get stand-ins.
         for name in re.search(r"programs=\((.*?)\)", script, re.S)[1].split():
             if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
                 self.make(self.bin / name, "exit 0")
@@ -62,7 +62,7 @@ class VmTest(unittest.TestCase):
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.folder / "fetched").read_text(), "linux-image-6.1-cloud\n")
-        # As tests/vm/init reads it.
+        # The file `path` is read in the way of tests/vm/init.
         path = subprocess.run(["bash", "-euc", 'PATH=/bin; . "$1"; echo "$PATH"', "-", self.folder / "path"], capture_output=True, text=True)
         self.assertEqual((path.stdout, path.stderr), (f"{self.build}/bin:/bin\n", ""))
         self.assertIn("\n. /vm/path\n", (self.tree / "tests/vm/init").read_text())

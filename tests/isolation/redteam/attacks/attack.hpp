@@ -38,7 +38,7 @@ struct Registration {
 void taken(std::string_view key, std::uint64_t value);
 /// Says that errno stopped the attack.
 void refused(std::string_view key);
-/// As refused() with another errno than the current one.
+/// Says that this error, and not the current errno, stopped the attack.
 void refused(std::string_view key, int error);
 
 /// True when --seconds have passed since the start of the program, less half a second for the rest.

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t k_longest_program = 4095;
 // Before Linux 6.8 a longer one exceeds what the options of a socket may take (net.core.optmem_max, 20 KiB).
 constexpr std::size_t k_longest_of_socket = 2400;
-// One more would exceed the kernel's limit on the filters of one process (seccomp(2), ENOMEM).
+// Another filter would exceed the kernel's limit for one process (seccomp(2), ENOMEM).
 constexpr int k_filters_of_process = 7;
 
 /// Allows everything.

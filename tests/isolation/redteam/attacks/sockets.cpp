@@ -46,7 +46,7 @@ void enlarge(int fd) {
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &k_wanted_buffer, sizeof k_wanted_buffer);
 }
 
-/// One dump that is never read, and as many answers about the loopback as fit.
+/// Asks for a dump that is never read, and for as many answers about the loopback as fit.
 std::int64_t take_netlink() {
     const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
