@@ -161,7 +161,7 @@ Budgets::Budgets(unsigned user_percent, const BudgetTotals& totals)
                 "The files of a deleted sandbox count until they are removed, which goes on by itself.",
                 k_removals_budget_bytes, k_removals_user_floor_bytes, std::chrono::seconds(1)},
                user_percent),
-      files({"files", "bytes", "Delete conversations, or files in sandboxes that run.", totals.files,
+      files({"files", "bytes", "Delete conversations or files.", totals.files,
              std::min(k_files_user_floor_bytes, totals.files / 16)},
             user_percent) {}
 

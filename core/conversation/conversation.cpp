@@ -249,7 +249,7 @@ void Conversation::resume(Reply<View> reply) {
 void Conversation::lease(LeaseUse use, LeaseReply reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
-    if (auto place = check_capacity(); !place)
+    if (auto place = check_capacity(use); !place)
         return refuse(reply, place.error());
     touch();
     leases_.add(record_.sandbox_id, use, std::move(reply));

@@ -10,8 +10,9 @@ namespace atl::conversation {
 
 /// The use of a lease.
 enum class LeaseUse : std::uint8_t {
-    request,  // something that ends by itself: it leaves the status as it is
-    process,  // something that stays: it makes the conversation active, and does not keep it so
+    request,       // something that ends by itself: it leaves the status as it is
+    no_new_files,  // a request that only reads or deletes files: it starts a sandbox that may not write, too
+    process,       // something that stays: it makes the conversation active, and does not keep it so
 };
 
 class LeaseLedger {
@@ -35,7 +36,7 @@ class LeaseLedger {
     struct Count {
         std::size_t requests = 0;
         std::size_t processes = 0;
-        std::size_t& of(LeaseUse use) noexcept { return use == LeaseUse::request ? requests : processes; }
+        std::size_t& of(LeaseUse use) noexcept { return use == LeaseUse::process ? processes : requests; }
         std::size_t all() const noexcept { return requests + processes; }
     };
 

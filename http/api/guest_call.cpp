@@ -239,7 +239,11 @@ Task<Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& co
                                                     const std::string& sandbox_id,
                                                     const sandbox::CallSpec& spec,
                                                     std::optional<std::uint64_t> growth_bytes) {
-    auto lease = co_await async_lease(api, context, sandbox_id, conversation::LeaseUse::request);
+    using conversation::LeaseUse;
+    const Method method = context.request.method;
+    const bool adds_none = method == Method::get || method == Method::head || method == Method::delete_;
+    const LeaseUse use = adds_none ? LeaseUse::no_new_files : LeaseUse::request;
+    auto lease = co_await async_lease(api, context, sandbox_id, use);
     if (lease.has_error())
         co_return lease.error();
     if (growth_bytes) {

@@ -183,4 +183,44 @@ TEST_CASE("leases: a server that stops ends them and grants no more") {
     CHECK(late.members().empty());
 }
 
+TEST_CASE(
+    "leases: a user with too many files reads and deletes them in a paused conversation, and adds none") {
+    House house({10, 0});
+    const auto made = house.create();
+    const std::string& id = made->record.id;
+    const std::string& sandbox_id = made->record.sandbox_id;
+    pause(house, id);
+    const auto refused = [&](LeaseUse use) {
+        std::optional<base::Errc> code;
+        house.conversations->lease(sandbox_id, use, [&code](const Granted& granted) {
+            code = granted.has_error() ? granted.error().code() : base::Errc::internal;
+        });
+        house.settle();
+        return code == base::Errc::user_share;
+    };
+    const auto resume_is_refused = [&] {
+        const auto resumed = house.resume(id);
+        return resumed.has_error() && resumed.error().code() == base::Errc::user_share;
+    };
+    house.world.writing_allowed = base::Error(base::Errc::user_share, "delete conversations or files");
+    CHECK(refused(LeaseUse::request));
+    CHECK(house.sandboxes->living() == 0);
+    auto reading = lease(house, sandbox_id, LeaseUse::no_new_files);
+    REQUIRE(reading.has_value());
+    CHECK(house.sandboxes->living() == 1);
+    // It was started for that alone.
+    CHECK(refused(LeaseUse::request));
+    CHECK(refused(LeaseUse::process));
+    CHECK(resume_is_refused());
+    CHECK(test::get(*house.conversations, id)->record.status == Status::paused);
+    // The control: files were deleted.
+    house.world.writing_allowed = {};
+    auto writing = lease(house, sandbox_id);
+    CHECK(writing.has_value());
+    // A sandbox that runs by then goes on.
+    house.world.writing_allowed = base::Error(base::Errc::user_share, "delete conversations or files");
+    CHECK(lease(house, sandbox_id).has_value());
+    CHECK(house.resume(id).has_value());
+}
+
 }  // namespace lease_test
