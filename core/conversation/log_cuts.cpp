@@ -7,6 +7,7 @@
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/log_shares.hpp"
+#include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
 namespace {
