@@ -149,8 +149,11 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     if (failure)
         return Error(Errc::storage_failed, "cannot make the data directory " + path.string() + ": " +
                                                failure.message() + "; choose another with --data-dir");
-    if (fresh && ::chmod(path.c_str(), 0700) != 0)
-        return storage("cannot set the mode of " + path.string(), errno);
+    if (fresh && ::chmod(path.c_str(), 0700) != 0) {
+        const int error = errno;
+        std::filesystem::remove(path, failure);  // the next start would take it as it is
+        return storage("cannot set the mode of " + path.string(), error);
+    }
     auto lock = take_lock(path);
     if (!lock)
         return lock.error();

@@ -51,11 +51,16 @@ base::Result<std::optional<isolation::SubordinateIds>> read_ids(const fs::path& 
 base::Result<void> write_ids(const fs::path& data_dir, const isolation::SubordinateIds& ids) {
     std::error_code error;
     // The folder gets mode 0700 here, because DataDir::open() sets it only for a folder that it makes.
-    if (fs::create_directories(data_dir, error))
+    if (fs::create_directories(data_dir, error)) {
+        std::error_code left;
         fs::permissions(data_dir, fs::perms::owner_all, error);
+        if (error)
+            fs::remove(data_dir, left);  // the next start would take it as it is
+    }
     if (error)
-        return base::Error(base::Errc::storage_failed,
-                           "cannot make " + data_dir.string() + ": " + error.message());
+        return base::Error(base::Errc::storage_failed, "cannot make the data directory " + data_dir.string() +
+                                                           ": " + error.message() +
+                                                           "; choose another with --data-dir");
     const fs::path fresh = data_dir / (std::string(k_ids_file) + ".new");
     std::ofstream file(fresh);
     file << ids.first_uid << ' ' << ids.first_gid << ' ' << ids.count << '\n' << std::flush;

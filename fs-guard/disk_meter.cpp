@@ -106,7 +106,7 @@ void DiskMeter::measure_at_rest(const std::string& id, const base::ShareHolder& 
 
 base::Result<void> DiskMeter::room_for(const base::ShareHolder& user) {
     const base::Budget* const files = ports_.files;
-    // A workspace without an owner would be a user of its own, and could never start again to lose files.
+    // A workspace without an owner is a user of its own, who has nothing else that could be deleted for it.
     if (files == nullptr || files->user_percent() >= 100 || !user.is_user())
         return {};
     const bool is_out = is_short() || files->used() >= files->spec().total;

@@ -71,7 +71,7 @@ ProgramRefusal BackgroundProcess::start(std::function<void()> on_end) {
 ProgramRefusal BackgroundProcess::launch() {
     SpawnRequest spawned;
     ProgramRefusal refusal = spec_.terminal ? launch_in_terminal(spawned) : launch_with_pipes(spawned);
-    // After the start only the timeout is needed.
+    // The timeout is all of the program that is needed after the start.
     spec_.program = {{}, {}, {}, {}, spec_.program.timeout, {}};
     return refusal;
 }

@@ -246,9 +246,11 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void refuse(const T& reply, base::Error error);
     void open_turn(Message message, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<void> check_open() const;
-    /// Errors: those of check_room_to_write(), but for no_new_files; those of Admission::check_capacity().
+    /// Succeeds if a sandbox may be used, or started, for this. Errors: those of check_room_to_write() and of
+    /// Admission::check_capacity().
     base::Result<void> check_capacity(LeaseUse use = LeaseUse::request);
-    base::Result<void> check_room_to_write();
+    /// Succeeds if the generation may write, or the use adds no files. Errors: user_share.
+    base::Result<void> check_room_to_write(LeaseUse use);
     std::uint32_t generation() const;
     /// True if somebody follows it live, who could decide what waits for a person.
     bool is_attended() const noexcept { return log_->window()->has_followers(); }
@@ -320,8 +322,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     bool erasing_ = false;
     bool erased_ = false;
     bool removal_waits_ = false;
-    bool may_write_ = true;  // false while its generation was started for LeaseUse::no_new_files alone
-    Status counted_as_;      // the status that the stats count
+    bool may_write_ = true;                // by the room for files when its generation was started, or later
+    Status counted_as_;                    // the status that the stats count
     std::uint32_t stored_generation_ = 0;  // the number that the store has, or will have
     std::uint64_t last_batch_ = 0;         // the journal's last batch that it writes to or waits for
     std::vector<Reply<View>> start_waiters_;

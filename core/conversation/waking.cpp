@@ -11,26 +11,23 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-Result<void> Conversation::check_room_to_write() {
-    if (machine_.sandbox_living() && may_write_)
+Result<void> Conversation::check_room_to_write(LeaseUse use) {
+    const bool runs_on = machine_.sandbox_living() && !machine_.sandbox_is_stopping();
+    if (runs_on && (may_write_ || use == LeaseUse::no_new_files))
         return {};
-    if (auto room = context_.sandboxes.room_to_write(sandbox_record_); !room)
-        return room;
-    may_write_ = true;
-    return {};
+    auto room = context_.sandboxes.room_to_write(sandbox_record_);
+    may_write_ = room.has_value();
+    return use == LeaseUse::no_new_files ? Result<void>() : room;
 }
 
 Result<void> Conversation::check_capacity(LeaseUse use) {
     // The machine is told of an end for a limit afterwards: what comes now waits for the next generation.
     if (const auto end = context_.sandboxes.known_end(record_.sandbox_id))
         perform(machine_.sandbox_ending(*end));
-    if (use != LeaseUse::no_new_files) {
-        if (auto room = check_room_to_write(); !room)
-            return room;
-    }
+    if (auto room = check_room_to_write(use); !room)
+        return room;
     if (machine_.sandbox_living())
         return {};
-    may_write_ = use != LeaseUse::no_new_files;
     return owner_.admission().check_capacity({sandbox_record_.limits, sandbox_record_.holder});
 }
 
@@ -49,7 +46,7 @@ void Conversation::wake(const Reply<void>& reply) {
     if (machine_.sandbox_is_stopping())
         return refuse_it(
             Error(Errc::sandbox_gone, "the sandbox is just being ended", std::chrono::seconds(1)));
-    if (auto room = check_room_to_write(); !room)
+    if (auto room = check_room_to_write(LeaseUse::process); !room)
         return refuse_it(room.error());
     if (!machine_.sandbox_living()) {
         if (auto room = owner_.admission().has_capacity({sandbox_record_.limits, sandbox_record_.holder});

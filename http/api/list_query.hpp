@@ -11,7 +11,8 @@ namespace atl::http {
 
 std::vector<QueryParameter> list_parameters();
 
-/// A key with a user lists that user's conversations only. Errors: invalid_field, user_not_allowed.
+/// Reads the list_parameters() of a request. A key with a user lists that user's conversations only. Errors:
+/// invalid_field, user_not_allowed.
 base::Result<conversation::ListQuery> read_list_query(const RequestContext& context);
 
 }  // namespace atl::http

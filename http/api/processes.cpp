@@ -143,7 +143,7 @@ Task<Result<void>> async_control(Api& api, RequestContext& context, const sandbo
     const auto path = process_path(context);
     if (path.has_error())
         co_return path.error();
-    const auto lease = co_await async_process_lease(api, context, path->sandbox, LeaseUse::request);
+    const auto lease = co_await async_process_lease(api, context, path->sandbox, LeaseUse::no_new_files);
     if (lease.has_error())
         co_return lease.error();
     const auto operations = operations_of(api, **lease);
@@ -258,7 +258,7 @@ Task<Result<Response>> async_write(Api& api, RequestContext& context) {
     const auto end = wanted_end(context);
     if (end.has_error())
         co_return end.error();
-    auto lease = co_await async_process_lease(api, context, path->sandbox, LeaseUse::request);
+    auto lease = co_await async_process_lease(api, context, path->sandbox, LeaseUse::no_new_files);
     if (lease.has_error())
         co_return lease.error();
     const auto operations = operations_of(api, **lease);

@@ -188,8 +188,8 @@ Task<Result<Response>> async_without_sandbox(Api& api, RequestContext& context, 
     co_return known_result(context, tool, form, unavailable_json(form, unready, kind));
 }
 
-/// True if the sandbox is not there for this client: unknown, another's, ended, or not started. Errors of the
-/// server as a whole do not count.
+/// True if the sandbox is not there for this client: unknown, another's, ended, or one that could not be
+/// started. Errors of the server as a whole do not count.
 bool is_unavailable(Errc code) {
     return ToolStream::means_lost_sandbox(code) || is_unready(code);
 }

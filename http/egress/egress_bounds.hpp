@@ -1,7 +1,7 @@
 // Bounds for the ways out of sandboxes, over all listeners of a sandbox together: connections at a time, for
 // a sandbox and for a user, since each of them is two connections of the server; connections a second; names
-// that are looked up at a time; bytes in a turn of the loop. A rate delays a request, and refuses it, later,
-// only where it would wait for too long. Not here: the deadlines of one connection
+// that are looked up at a time; bytes in a turn of the loop. A rate delays requests; it refuses
+// one, after a delay, only if that would wait for too long. Not here: the deadlines of one connection
 // (core/plain/egress_limits.hpp).
 #pragma once
 

@@ -59,7 +59,7 @@ struct HeaderParameter {
     std::string_view description;
 };
 
-/// A field of each route that does nothing twice for one key.
+/// The header field of routes that act at most once for one key.
 inline constexpr HeaderParameter k_idempotency_parameter{
     "Idempotency-Key",
     "Makes sending the request again safe: 1 to 256 visible ASCII characters. The same request with the same "

@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
-# CMake resolves it in the same way: from the folder where the script was called, without `..` and a slash at its end.
+# CMake resolves the build folder in the same way: from the folder where the script was called, without `..` and a slash at its end.
 [[ -z ${ATOLL_BUILD_DIR:-} ]] || ATOLL_BUILD_DIR=$(realpath -ms -- "$ATOLL_BUILD_DIR")
 
 say() { printf '%s\n' "$*" >&2; }

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The content of a file outside, and the name of another one there.
+// The content of the files outside, and the name of a file there.
 constexpr const char* k_canary = "CANARY";
 
 // rename(2) with RENAME_EXCHANGE, without a pause. A shell has no word for it.

@@ -212,7 +212,7 @@ class Credentials:
         self._token = None
 
     async def _ask(self, renew: Callable[[], Any]) -> str:
-        """The token that the callback gives. Its exception is `no_token`, since its backend may be back in a moment, unless it is a refusal of
+        """The token that the callback gives. An exception of the callback becomes `no_token`, since its backend may be back in a moment, unless it is a refusal of
         the server, or an error in the program.
         """
         try:

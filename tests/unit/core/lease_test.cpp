@@ -223,4 +223,31 @@ TEST_CASE(
     CHECK(house.resume(id).has_value());
 }
 
+TEST_CASE("leases: what is let in while a sandbox stops says nothing of the next one's right to write") {
+    House house({10, 0});
+    const auto made = house.create();
+    const std::string& id = made->record.id;
+    house.world.writing_allowed = base::Error(base::Errc::user_share, "delete conversations or files");
+    house.conversations->pause(id, conversation::PauseMode::cold, [](const auto&) {});
+    const auto reading = lease(house, made->record.sandbox_id, LeaseUse::no_new_files);
+    REQUIRE(reading.has_value());
+    CHECK(test::get(*house.conversations, id)->generation == 2);
+    const auto resumed = house.resume(id);
+    REQUIRE(resumed.has_error());
+    CHECK(resumed.error().code() == base::Errc::user_share);
+    // The control.
+    house.world.writing_allowed = {};
+    CHECK(house.resume(id).has_value());
+}
+
+TEST_CASE("leases: a sandbox that was started to be read may write if there was room by then") {
+    House house({10, 0});
+    const auto made = house.create();
+    pause(house, made->record.id);
+    const auto reading = lease(house, made->record.sandbox_id, LeaseUse::no_new_files);
+    REQUIRE(reading.has_value());
+    house.world.writing_allowed = base::Error(base::Errc::user_share, "delete conversations or files");
+    CHECK(lease(house, made->record.sandbox_id).has_value());
+}
+
 }  // namespace lease_test

@@ -172,8 +172,7 @@ class History {
         const std::vector<std::string> targets = lease_targets();
         if (targets.empty())
             return;
-        const auto use =
-            world_.chance(700) ? conversation::LeaseUse::request : conversation::LeaseUse::process;
+        const auto use = static_cast<conversation::LeaseUse>(world_.pick(3));
         auto answered = count("lease");
         manager_->lease(targets[world_.pick(targets.size())], use,
                         [this, answered, use](base::Result<std::unique_ptr<conversation::Lease>> lease) {

@@ -171,4 +171,27 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("Files of a paused conversation are read and deleted beyond the user's share, and none is added") {
+    ApiServer server;
+    const auto made = server.call_json("POST", "/v1/conversations", "{}");
+    const std::string url = "/v1/sandboxes/" + made["sandboxId"].get<std::string>() + "/files";
+    server.call_json("POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause", "");
+    server.on_loop([&server] {
+        server.world.writing_allowed = base::Error(base::Errc::user_share, "delete conversations or files");
+    });
+    const auto is_refused = [&](const char* method, const std::string& target, const std::string& body = {}) {
+        const auto answer = server.call(method, target, body, {{"Content-Type", "application/octet-stream"}});
+        return answer.status == 429 && json::parse(answer.body)["code"] == "user_share";
+    };
+    CHECK(is_refused("PUT", url + "/f", "text"));
+    server.time_passes = true;
+    CHECK_FALSE(is_refused("GET", url + "/f"));
+    CHECK_FALSE(is_refused("GET", url));
+    CHECK_FALSE(is_refused("DELETE", url + "/f"));
+    // The same sandbox, while it is up for that.
+    CHECK(is_refused("PUT", url + "/f", "text"));
+    const HttpResponse moved = server.call("POST", url + "/f", R"({"op":"move","to":"g"})");
+    CHECK(moved.status == 429);
+}
+
 }  // namespace ended_sandbox_test
