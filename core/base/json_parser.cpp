@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -16,6 +17,10 @@ namespace atl::base {
 namespace {
 
 using Json = nlohmann::json;
+using ErrorCode = boost::system::error_code;
+
+// It may be ignored (RFC 8259, section 8.1).
+constexpr std::string_view k_byte_order_mark = "\xEF\xBB\xBF";
 
 /// A number as it is written: digits without zeros around them, times 10 to the power of `exponent`.
 struct Written {
@@ -60,62 +65,86 @@ bool is_kept(double value, std::string_view text) {
     return written.digits == Written(kept).digits;
 }
 
-// Builds the value from the parser's events, which come from a loop and not from recursion.
-class StrictBuilder final : public nlohmann::json_sax<Json> {
+// Builds the value from the events of boost::json::basic_parser, which names what it calls. A call that
+// returns false sets its last argument: the parser stops there.
+class StrictBuilder {
   public:
+    static constexpr std::size_t max_object_size = SIZE_MAX;
+    static constexpr std::size_t max_array_size = SIZE_MAX;
+    static constexpr std::size_t max_key_size = SIZE_MAX;
+    static constexpr std::size_t max_string_size = SIZE_MAX;
+
     explicit StrictBuilder(JsonBudget& budget) : budget_(budget) {}
 
     Json value;
     std::string refusal;
     Errc code = Errc::invalid_json;
 
-    bool null() override { return add(nullptr); }
-    bool boolean(bool v) override { return add(v); }
-    bool number_integer(number_integer_t v) override { return add(v); }
-    bool number_unsigned(number_unsigned_t v) override { return add(v); }
-    bool number_float(number_float_t v, const string_t& text) override {
-        if (is_kept(v, text))
-            return add(v);
-        refusal = "The integer " + escaped(text, k_told_name_bytes) +
-                  " has more digits than a number keeps: write it as a string.";
-        return false;
+    static bool on_document_begin(ErrorCode&) { return true; }
+    static bool on_document_end(ErrorCode&) { return true; }
+    bool on_null(ErrorCode& stop) { return add(nullptr, stop); }
+    bool on_bool(bool v, ErrorCode& stop) { return add(v, stop); }
+    bool on_int64(std::int64_t v, std::string_view, ErrorCode& stop) {
+        return v < 0 ? add(v, stop) : add(static_cast<std::uint64_t>(v), stop);
     }
-    bool string(string_t& v) override { return add(std::move(v)); }
-    bool binary(binary_t&) override { return false; }
-    bool start_object(std::size_t) override { return open(Json::object()); }
-    bool start_array(std::size_t) override { return open(Json::array()); }
-    bool end_object() override { return close(); }
-    bool end_array() override { return close(); }
-
-    bool key(string_t& name) override {
-        if (open_.back()->contains(name)) {
-            refusal = "The name \"" + escaped(name, k_told_name_bytes) + "\" comes twice in one object.";
-            return false;
-        }
-        if (open_.back()->size() >= budget_.members)
-            return exceed("An object of the JSON has more than " + std::to_string(budget_.members) +
-                          " members.");
-        key_ = std::move(name);
+    bool on_uint64(std::uint64_t v, std::string_view, ErrorCode& stop) { return add(v, stop); }
+    bool on_double(double v, std::string_view text, ErrorCode& stop) {
+        if (!std::isfinite(v))
+            return halt("", stop);
+        if (is_kept(v, text))
+            return add(v, stop);
+        return halt("The integer " + escaped(text, k_told_name_bytes) +
+                        " has more digits than a number keeps: write it as a string.",
+                    stop);
+    }
+    static bool on_number_part(std::string_view, ErrorCode&) { return true; }
+    bool on_string_part(std::string_view text, std::size_t, ErrorCode&) {
+        text_ += text;
         return true;
     }
-
-    bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-        refusal = "The body is not JSON: look at byte " + std::to_string(position) + '.';
-        return false;
+    bool on_string(std::string_view text, std::size_t, ErrorCode& stop) { return add(whole(text), stop); }
+    bool on_key_part(std::string_view text, std::size_t, ErrorCode&) {
+        text_ += text;
+        return true;
     }
+    bool on_key(std::string_view text, std::size_t, ErrorCode& stop) {
+        key_ = whole(text);
+        if (open_.back()->contains(key_))
+            return halt("The name \"" + escaped(key_, k_told_name_bytes) + "\" comes twice in one object.",
+                        stop);
+        if (open_.back()->size() >= budget_.members)
+            return exceed(
+                "An object of the JSON has more than " + std::to_string(budget_.members) + " members.", stop);
+        return true;
+    }
+    bool on_object_begin(ErrorCode& stop) { return open(Json::object(), stop); }
+    bool on_object_end(std::size_t, ErrorCode&) { return close(); }
+    bool on_array_begin(ErrorCode& stop) { return open(Json::array(), stop); }
+    bool on_array_end(std::size_t, ErrorCode&) { return close(); }
+    static bool on_comment_part(std::string_view, ErrorCode&) { return true; }
+    static bool on_comment(std::string_view, ErrorCode&) { return true; }
 
   private:
     static constexpr std::size_t k_told_name_bytes = 100;
 
-    bool exceed(std::string why) {
-        code = Errc::body_too_large;
+    bool halt(std::string why, ErrorCode& stop) {
         refusal = std::move(why);
+        stop = make_error_code(boost::system::errc::invalid_argument);
         return false;
     }
+    bool exceed(std::string why, ErrorCode& stop) {
+        code = Errc::body_too_large;
+        return halt(std::move(why), stop);
+    }
+    /// The text that ends with `last`: the parser gives it in parts where it has escapes.
+    std::string whole(std::string_view last) {
+        text_ += last;
+        return std::exchange(text_, {});
+    }
     /// Counts one more value. False: it is one too many.
-    bool count() {
+    bool count(ErrorCode& stop) {
         return ++budget_.used <= budget_.nodes ||
-               exceed("The JSON has more than " + std::to_string(budget_.nodes) + " values.");
+               exceed("The JSON has more than " + std::to_string(budget_.nodes) + " values.", stop);
     }
     Json* place(Json&& v) {
         if (open_.empty()) {
@@ -128,19 +157,18 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
         parent.push_back(std::move(v));
         return &parent.back();
     }
-    bool add(Json v) {
-        if (!count())
+    bool add(Json v, ErrorCode& stop) {
+        if (!count(stop))
             return false;
         place(std::move(v));
         return true;
     }
-    bool open(Json container) {
-        if (!count())
+    bool open(Json container, ErrorCode& stop) {
+        if (!count(stop))
             return false;
-        if (open_.size() >= k_max_json_depth) {
-            refusal = "The JSON is nested deeper than " + std::to_string(k_max_json_depth) + " levels.";
-            return false;
-        }
+        if (open_.size() >= k_max_json_depth)
+            return halt("The JSON is nested deeper than " + std::to_string(k_max_json_depth) + " levels.",
+                        stop);
         open_.push_back(place(std::move(container)));
         return true;
     }
@@ -152,7 +180,15 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
     JsonBudget& budget_;
     std::vector<Json*> open_;
     std::string key_;
+    std::string text_;  // that has come in parts
 };
+
+boost::json::parse_options strict_options() {
+    boost::json::parse_options options;
+    options.max_depth = k_max_json_depth + 1;  // the builder refuses it before
+    options.numbers = boost::json::number_precision::precise;
+    return options;
+}
 
 }  // namespace
 
@@ -166,14 +202,16 @@ Result<Json> parse_json(std::string_view text, JsonBudget& budget) {
         return Error(Errc::invalid_json, "The body is empty, and JSON is expected.");
     if (!is_utf8(text))
         return Error(Errc::invalid_utf8, "The body is not UTF-8.");
-    // nlohmann takes a NUL for the end of the text and ignores the rest.
-    if (const auto nul = text.find('\0'); nul != std::string_view::npos)
-        return Error(Errc::invalid_json,
-                     "The body is not JSON: look at byte " + std::to_string(nul + 1) + '.');
-    StrictBuilder builder(budget);
-    if (!Json::sax_parse(text, &builder))
-        return Error(builder.code, std::move(builder.refusal));
-    return std::move(builder.value);
+    const std::size_t from = text.starts_with(k_byte_order_mark) ? k_byte_order_mark.size() : 0;
+    boost::json::basic_parser<StrictBuilder> parser(strict_options(), budget);
+    ErrorCode error;
+    const std::size_t taken = from + parser.write_some(false, text.data() + from, text.size() - from, error);
+    StrictBuilder& builder = parser.handler();
+    if (!error && taken == text.size())
+        return std::move(builder.value);
+    if (builder.refusal.empty())
+        builder.refusal = "The body is not JSON: look at byte " + std::to_string(taken + 1) + '.';
+    return Error(builder.code, std::move(builder.refusal));
 }
 
 }  // namespace atl::base

@@ -74,6 +74,22 @@ TEST_CASE("a value is built as written") {
     CHECK(value->dump() == R"({"a":[1,-2,3.5,"x",true,null,{"b":[]}],"c":{}})");
 }
 
+TEST_CASE("text of any length is built with its escapes, in names too, and a mark of byte order is ignored") {
+    // The parser gives text with escapes in parts of some 2 KB.
+    for (const std::size_t size : {0, 1, 2'040, 2'048, 70'000}) {
+        std::string text = "\\u00e4";
+        for (std::size_t i = 0; i < size; i += 7)
+            text += "abc\\n\\\"d";
+        text += "\\ud83d\\ude00";
+        const auto value = parse_json("\xEF\xBB\xBF{\"" + text + "\":\"" + text + "\"}");
+        REQUIRE(value.has_value());
+        const auto plain = nlohmann::json::parse('"' + text + '"').get<std::string>();
+        CHECK((*value)[plain] == plain);
+    }
+    CHECK(parse_json("\xEF\xBB\xBF[x]").error().detail() == "The body is not JSON: look at byte 5.");
+    CHECK(parse_json("\xEF\xBB\xBF").has_error());
+}
+
 TEST_CASE("an integer is kept exactly or refused") {
     const std::string kept =
         "[9007199254740993,-9223372036854775808,18446744073709551615,590295810358705700000]";
