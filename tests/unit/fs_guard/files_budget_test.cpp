@@ -66,7 +66,7 @@ TEST_CASE("files budget: a user beyond the share of what is free is refused, oth
     const auto refused = house.disk.meter.room_for(house.ann);
     REQUIRE(refused.has_error());
     CHECK(refused.error().code() == base::Errc::user_share);
-    CHECK(refused.error().detail().find("Delete conversations, or files") != std::string::npos);
+    CHECK(refused.error().detail().find("Delete conversations or files") != std::string::npos);
     CHECK(house.disk.meter.room_for(house.bob).has_value());
     house.disk.meter.unwatch("v");
     house.disk.meter.forget("v");
