@@ -9,6 +9,7 @@
 
 #include "bridge/checker/fields.hpp"
 #include "core/base/execution_limits.hpp"
+#include "core/base/json_dump.hpp"
 #include "core/base/json_parser.hpp"
 #include "core/execution/declarations.hpp"
 #include "core/execution/offloaded_checks.hpp"
@@ -76,7 +77,7 @@ std::string answer_frame(const Fields& fields) {
 
 /// Empty if it is longer than a value may be.
 std::string text_of_value(const nlohmann::json& value) {
-    std::string text = value.dump();
+    std::string text = base::json_dump(value);
     if (text.size() > base::k_max_execution_value_bytes)
         text.clear();
     return text;

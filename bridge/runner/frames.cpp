@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/execution_limits.hpp"
+#include "core/base/json_dump.hpp"
 #include "core/execution/json_depth.hpp"
 #include "core/plain/json_text.hpp"
 #include "core/plain/utf8.hpp"
@@ -77,7 +78,7 @@ void read_error(RunnerFrame& frame, Json& error) {
 }
 
 void read_value(RunnerFrame& frame, Member member, const Json& value, std::uint64_t max_bytes) {
-    std::string text = value.dump();
+    std::string text = base::json_dump(value);
     if (text.size() > max_bytes) {
         frame.at(Member::too_long) = "";
         text = {};

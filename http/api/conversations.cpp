@@ -1,6 +1,7 @@
 // Routes of conversations themselves; their messages and events are in turns.cpp.
 #include <algorithm>
 
+#include "core/base/json_dump.hpp"
 #include "core/execution/executions.hpp"
 #include "core/secrets/secrets.hpp"
 #include "http/access/limit_ceilings.hpp"
@@ -89,7 +90,7 @@ Task<Result<Response>> async_create_conversation(Api& api, RequestContext& conte
         const Principal& sender = context.principal;
         form->idempotency_key =
             (sender.user_id ? "u" + *sender.user_id : "k" + sender.limit_key) + '\n' + *key;
-        form->fingerprint = body->dump();
+        form->fingerprint = base::json_dump(*body);
     }
     form->made_by = context.principal.limit_key;
     auto start = [&](Manager::Reply<View> reply) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/json_dump.hpp"
 #include "core/plain/tool_table.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/forms.hpp"
@@ -68,7 +69,7 @@ void read_tools(ObjectReader& reader, const std::vector<std::string>& own, Split
         spec.description = one.string("description", execution::k_tool_description_bytes).value_or("");
         const Json* const schema = one.object("inputSchema");
         if (schema != nullptr && schemas == nullptr)
-            spec.schema_json = schema->dump();
+            spec.schema_json = base::json_dump(*schema);
         else if (schema != nullptr && next < schemas->size())
             spec.schema_json = std::move((*schemas)[next++]);
         else if (schema != nullptr)
@@ -116,7 +117,7 @@ execution::CallAnswer read_answer(ObjectReader& reader) {
     execution::CallAnswer answer;
     int members = 0;
     if (const Json* const result = reader.any("result")) {
-        answer.result_json = result->dump();
+        answer.result_json = base::json_dump(*result);
         ++members;
     }
     if (const Json* const error = reader.object("error")) {

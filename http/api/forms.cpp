@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/json_dump.hpp"
 #include "core/base/json_writer.hpp"
 #include "core/plain/operation_limits.hpp"
 #include "http/access/limit_ceilings.hpp"
@@ -32,7 +33,7 @@ std::optional<std::string> read_metadata(ObjectReader& reader) {
     const Json* metadata = reader.object("metadata");
     if (metadata == nullptr)
         return std::nullopt;
-    auto text = metadata->dump();
+    auto text = base::json_dump(*metadata);
     if (text.size() > base::k_max_metadata_bytes) {
         reader.fail("metadata", "at most " + std::to_string(base::k_max_metadata_bytes) + " bytes as JSON");
         return std::nullopt;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/ids.hpp"
+#include "core/base/json_dump.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/plain/operation_limits.hpp"
@@ -64,7 +65,7 @@ std::string object_text(ObjectReader& reader, std::string_view name) {
         reader.fail(name, "an object");
     if (found != nullptr && depth_of(*found) > base::k_max_tool_depth)
         reader.fail(name, "an object of at most " + std::to_string(base::k_max_tool_depth) + " levels");
-    return found != nullptr && found->is_object() ? found->dump() : std::string();
+    return found != nullptr && found->is_object() ? base::json_dump(*found) : std::string();
 }
 
 /// The beginning of `text`, cut between characters.

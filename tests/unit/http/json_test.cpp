@@ -1,5 +1,6 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include "core/base/json_dump.hpp"
 #include "core/base/json_writer.hpp"
 #include "core/base/limits.hpp"
 #include "http/wire/json_reader.hpp"
@@ -88,6 +89,16 @@ TEST_CASE("text of any length is built with its escapes, in names too, and a mar
     }
     CHECK(parse_json("\xEF\xBB\xBF[x]").error().detail() == "The body is not JSON: look at byte 5.");
     CHECK(parse_json("\xEF\xBB\xBF").has_error());
+}
+
+TEST_CASE("the text of a value is the one that nlohmann gives it") {
+    const std::string all =
+        R"({"":[],"a":{"b":[1,-2,0,18446744073709551615,-9223372036854775808,3.5,1e300,true,false,null]},)"
+        R"("text":"\u0000\u001f\"\\/\b\f\n\r\t\u007fä😀","z":[[{}]]})";
+    const auto value = parse_json(all);
+    CHECK(atl::base::json_dump(*value) == value->dump());
+    for (const char* scalar : {"1", "\"x\"", "null", "[]", "{}", "-0.0"})
+        CHECK(atl::base::json_dump(*parse_json(scalar)) == parse_json(scalar)->dump());
 }
 
 TEST_CASE("an integer is kept exactly or refused") {
