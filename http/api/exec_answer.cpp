@@ -12,6 +12,7 @@ namespace {
 // Bytes of output in a piece. A multiple of three needs no base64 padding; an escaped byte takes up to six.
 constexpr std::size_t k_answer_piece_bytes = 12UL * 1024;
 static_assert(k_answer_piece_bytes % 3 == 0);
+constexpr std::size_t k_block_bytes = 16 * k_answer_piece_bytes;
 
 std::string_view bool_word(bool value) {
     return value ? "true" : "false";
@@ -38,6 +39,31 @@ std::size_t open_character(std::string_view text) noexcept {
     return 0;
 }
 
+void OutputBlocks::append(std::string_view bytes) {
+    while (!bytes.empty()) {
+        if (size_ == blocks_.size() * k_block_bytes)
+            blocks_.emplace_back();
+        std::string& block = blocks_.back();
+        const std::string_view some = bytes.substr(0, k_block_bytes - block.size());
+        block += some;
+        size_ += some.size();
+        bytes.remove_prefix(some.size());
+    }
+}
+
+std::string_view OutputBlocks::piece(std::size_t at, std::size_t most) const {
+    if (at == size_)
+        return {};
+    return std::string_view(blocks_[at / k_block_bytes]).substr(at % k_block_bytes, most);
+}
+
+void OutputBlocks::truncate(std::size_t size) {
+    size_ = size;
+    blocks_.resize((size + k_block_bytes - 1) / k_block_bytes);
+    if (size > 0)
+        blocks_.back().resize(size - (blocks_.size() - 1) * k_block_bytes);
+}
+
 void ExecCollector::take(sandbox::OutputKind kind, std::string_view bytes) {
     Output& output = outputs_[static_cast<std::size_t>(kind)];
     if (output.is_truncated)
@@ -60,10 +86,15 @@ void ExecCollector::close() {
     for (Output& output : outputs_) {
         if (!output.is_text || output.check.is_complete())
             continue;
-        if (output.is_truncated)
-            output.bytes.resize(output.bytes.size() - open_character(output.bytes));
-        else
+        if (!output.is_truncated) {
             output.is_text = false;
+            continue;
+        }
+        const std::size_t size = output.bytes.size();
+        std::string tail;
+        for (std::size_t at = size - std::min<std::size_t>(3, size); at < size; ++at)
+            tail += output.bytes.piece(at, 1);
+        output.bytes.truncate(size - open_character(tail));
     }
 }
 
@@ -99,8 +130,7 @@ void ExecAnswer::write_output(std::string& out, sandbox::OutputKind kind, std::s
     const ExecCollector::Output& output = collector_->output(kind);
     if (written_bytes_ == 0)
         out.append(",\"").append(name).append(output.is_text ? "\":\"" : "Base64\":\"");
-    const std::string_view piece =
-        std::string_view(output.bytes).substr(written_bytes_, k_answer_piece_bytes);
+    const std::string_view piece = output.bytes.piece(written_bytes_, k_answer_piece_bytes);
     if (output.is_text)
         append_escaped_output(out, piece);
     else

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/shares.hpp"
 #include "core/plain/utf8.hpp"
@@ -27,6 +28,21 @@ constexpr std::size_t reserved_output_bytes(std::size_t limit_bytes) noexcept {
     return 2 * std::min(limit_bytes, base::k_exec_reserved_bytes);
 }
 
+/// Bytes in blocks, which are not copied when more come: a long string would hold the loop for that.
+class OutputBlocks {
+  public:
+    void append(std::string_view bytes);
+    std::size_t size() const noexcept { return size_; }
+    /// The bytes from `at` on, up to `most` of them and to the end of their block.
+    std::string_view piece(std::size_t at, std::size_t most) const;
+    /// Precondition: `size` is at most size().
+    void truncate(std::size_t size);
+
+  private:
+    std::vector<std::string> blocks_;  // all but the last one are full
+    std::size_t size_ = 0;
+};
+
 /// Keeps the first bytes of stdout and of stderr. It drops bytes behind the bound, and bytes that find no
 /// room in the budget, each with all that follows in the same stream.
 class ExecCollector final : public ExecSink {
@@ -38,7 +54,7 @@ class ExecCollector final : public ExecSink {
     void take(sandbox::OutputKind kind, std::string_view bytes) override;
 
     struct Output {
-        std::string bytes;
+        OutputBlocks bytes;
         bool is_truncated = false;
         bool is_text = true;  // so far
         base::Utf8Check check;
