@@ -111,7 +111,8 @@ TEST_CASE("An engine of code mode that is installed while the server runs is fou
         std::ofstream(path) << text;
     }
     ApiClient api(server);
-    for (const Json& engine : api.call(200, "GET", "/v1/executors")["executors"]) {
+    const Json list = api.call(200, "GET", "/v1/executors");
+    for (const Json& engine : list["executors"]) {
         INFO(engine.dump());
         // The control: deno was not installed.
         if (engine["name"] == "container" || engine["name"] == "deno")
