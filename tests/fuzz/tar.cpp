@@ -29,7 +29,7 @@ Seen read(std::string_view archive, std::uint8_t seed) {
         for (bool more = true; more;) {
             const auto found = reader.next(piece);
             if (found == TarReader::Found::refused) {
-                require(reader.refusal() != nullptr, "a refusal has a reason");
+                require(!reader.refusal().empty(), "a refusal has a reason");
                 seen.refused = true;
                 return seen;
             }
