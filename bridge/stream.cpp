@@ -259,7 +259,7 @@ std::size_t Stream::show(std::string_view bytes) {
     return taken.bytes;
 }
 
-/// Goes on after a handler: with what it left over, after a pause for the sake of the pace, or with a read.
+/// Goes on after a handler: with the bytes that it left over, after a pause for the pace, or with a read.
 void Stream::go_on() {
     if (reader_ == nullptr)
         return keep_for_next();

@@ -198,7 +198,7 @@ void ProcessTable::expire(const BackgroundProcess* process) {
         entries_.erase(found);
 }
 
-// Processes that ended first go first; one that is still read goes only where no other is left. Called before
+// Processes that ended first go first; one that is still being read goes last. Called before
 // a start, never from inside a call of a process. Precondition: without those that have ended there is room.
 void ProcessTable::make_room(std::size_t more_bytes) {
     const auto rank = [](const Entry& entry) {

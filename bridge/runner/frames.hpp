@@ -52,7 +52,7 @@ class FrameReader {
 };
 
 /// The members of a frame that the host looks at, as texts; those that are missing or malformed are none.
-/// HostMachine::take() judges what the frame may say: whoever read it is trusted no more than the runner.
+/// HostMachine::take() judges what the frame may say: its reader is trusted no more than the runner.
 struct RunnerFrame {
     enum class Member : std::uint8_t {
         type,

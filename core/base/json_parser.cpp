@@ -65,8 +65,8 @@ bool is_kept(double value, std::string_view text) {
     return written.digits == Written(kept).digits;
 }
 
-// Builds the value from the events of boost::json::basic_parser, which names what it calls. A call that
-// returns false sets its last argument: the parser stops there.
+// Builds the value from the events of boost::json::basic_parser, which gives the functions their names. A
+// call that returns false sets its last argument: the parser stops there.
 class StrictBuilder {
   public:
     static constexpr std::size_t max_object_size = SIZE_MAX;

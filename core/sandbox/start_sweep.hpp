@@ -1,7 +1,7 @@
-// The clean-up at a start of what an earlier run left behind: workspaces that no sandbox of the store has,
-// uids that must not be handed out yet, and facts of the host that do not match the store. It runs once,
-// before the first sandbox is adopted. It goes over the folders of the disk and asks the two stores about one
-// sandbox at a time, so its memory does not grow with the number of sandboxes.
+// The clean-up, at a start, of things that an earlier run left behind: workspaces that no sandbox of the
+// store has, uids that must not be handed out yet, and facts of the host that do not match the store. It runs
+// once, before the first sandbox is adopted. It goes over the folders of the disk and asks the two stores
+// about one sandbox at a time, so its memory does not grow with the number of sandboxes.
 #pragma once
 
 #include <cstdint>
