@@ -35,7 +35,7 @@ void ProcessWatch::begin() {
 }
 
 void ProcessWatch::await() {
-    if (folder_.version == 2)
+    if (folder_.version == 2 && !is_untold_)
         events_->wait(base::FdWatch::Event::exceptional, [this] { look(); });
     else
         rest(k_look_interval, [this] { look(); });
@@ -53,23 +53,37 @@ std::uint64_t ProcessWatch::refused() const {
 }
 
 // The read arms the notification (cgroups(7)) and comes before the count, so that no change between the two
-// is missed. What changes during the rest is told once, at its end.
+// is missed.
 void ProcessWatch::look() {
     char bytes[256];
     (void)!::pread(events_->fd().get(), bytes, sizeof bytes, 0);
-    const std::uint64_t now = refused();
-    if (std::exchange(refused_, now) == now)
-        return await();
-    rest(base::k_process_warning_interval, [this] { await(); });
-    const auto count = read_process_count(folder_);
-    on_warning_(count.used, count.limit);
+    const auto now = std::chrono::steady_clock::now();
+    const std::uint64_t count = refused();
+    if (std::exchange(refused_, count) != count) {
+        refused_at_ = now;
+        is_untold_ = true;
+    }
+    const bool tells = is_untold_ && (!told_at_ || now - *told_at_ >= base::k_process_warning_interval);
+    if (tells) {
+        told_at_ = now;
+        is_untold_ = false;
+    }
+    await();
+    if (tells) {
+        const auto held = read_process_count(folder_);
+        on_warning_(held.used, held.limit);
+    }
 }
 
 bool ProcessWatch::is_crowded() const {
-    if (refused_ == 0 && (folder_.version == 2 || refused() == 0))
+    if (!refused_at_ && (folder_.version == 2 || refused() == 0))
         return false;
+    const bool refuses_now =
+        refused() != refused_ ||
+        (refused_at_ && std::chrono::steady_clock::now() - *refused_at_ < base::k_refusal_memory);
     const auto count = read_process_count(folder_);
-    return count.limit - count.used < 1 + count.limit / base::k_crowded_share;
+    return count.limit - count.used <
+           1 + count.limit / (refuses_now ? base::k_refusing_share : base::k_crowded_share);
 }
 
 }  // namespace atl::cgroup

@@ -1,7 +1,7 @@
 // Tells that the kernel refused a process to the members of a group for their limit: a change of `max` in
 // pids.events. v2 announces it; on v1 it is looked at each second, as kernels from 6.11 on tell nobody there
-// (kernel/cgroup/pids.c). A group at its limit changes it with each fork that is tried, so after each telling
-// the watch rests.
+// (kernel/cgroup/pids.c). A group at its limit changes it with each fork that is tried, so the watch rests
+// a second after each change, and tells changes within the interval of a warning once, at its end.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ class ProcessWatch {
     ProcessWatch(const ProcessWatch&) = delete;
     ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-    /// True if a process was refused since the start and at most 1/k_crowded_share of the limit is free now.
+    /// True if a process was refused since the start and at most 1/k_crowded_share of the limit is free now,
+    /// 1/k_refusing_share if a process was refused within k_refusal_memory.
     bool is_crowded() const;
 
   private:
@@ -41,6 +42,9 @@ class ProcessWatch {
     sandbox::ProcessWarning on_warning_;
     std::optional<base::FdWatch> events_;
     std::uint64_t refused_ = 0;  // as pids.events counts
+    std::optional<base::SteadyTime> refused_at_;
+    std::optional<base::SteadyTime> told_at_;
+    bool is_untold_ = false;
     base::TimerId pause_ = 0;
 };
 

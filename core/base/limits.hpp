@@ -265,6 +265,9 @@ inline constexpr std::size_t k_max_evictions_per_start = 4;
 inline constexpr std::uint64_t k_memory_warning_percent = 80;
 inline constexpr std::chrono::seconds k_memory_warning_interval{60};
 inline constexpr std::chrono::seconds k_process_warning_interval{60};
+// A shell to which a process was refused sleeps for a second before it tries again, and a fork bomb of shells
+// holds less than its limit meanwhile.
+inline constexpr std::chrono::seconds k_refusal_memory{2};
 
 // Host uids of sandboxes: clear of subordinate uid ranges (subuid(5)) and of systemd's (UIDS-GIDS.md).
 inline constexpr std::uint32_t k_first_host_uid = 1'879'048'192;

@@ -34,5 +34,7 @@ static_assert(k_max_env_bytes < k_max_shell_state_bytes);
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
 // A sandbox that met its limit of processes is crowded while at most one place in this many is free.
 inline constexpr std::uint32_t k_crowded_share = 8;
+// The same, while a process was refused within k_refusal_memory.
+inline constexpr std::uint32_t k_refusing_share = 2;
 
 }  // namespace atl::base

@@ -72,7 +72,8 @@ class ResourceGroup {
     /// often than base::k_process_warning_interval. Never where groups do not limit processes.
     virtual void watch_processes(ProcessWarning on_warning) { (void)on_warning; }
     /// True where watch_processes() has warned and less than one in base::k_crowded_share of the limit is
-    /// free now: what is started next may fail. Free of cost before the first warning.
+    /// free now, or one in base::k_refusing_share within base::k_refusal_memory of a refusal: what is started
+    /// next may fail. Free of cost before the first warning.
     virtual bool is_crowded() const { return false; }
     /// True while the kernel may have killed for the group's memory limit, and oom_kills() is to be asked
     /// whether it did. Costs nothing.

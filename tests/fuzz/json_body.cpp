@@ -1,5 +1,6 @@
 // Bodies of requests: JSON is accepted exactly if nlohmann's document reader accepts it and it is UTF-8,
-// within the depth and without a repeated name; the forms keep their promises for it.
+// within the depth and without a repeated name or an integer that would lose digits; the forms keep their
+// promises for it.
 #include <algorithm>
 
 #include "core/plain/utf8.hpp"
@@ -89,7 +90,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool expected = document.accepted && base::is_utf8(text) && !document.repeats_a_name &&
                           document.depth <= base::k_max_json_depth &&
                           text.find('\0') == std::string_view::npos;
-    require(body.has_value() == expected, "the verdict is nlohmann's");
+    const bool loses_digits = !body && document.has_wide_double &&
+                              body.error().detail().find("has more digits") != std::string::npos;
+    require(body.has_value() == (expected && !loses_digits), "the verdict is nlohmann's");
     check_refusal(body);
     if (!body)
         return 0;

@@ -1,6 +1,7 @@
 #include "tests/fuzz/support.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -50,6 +51,8 @@ Document read_document(std::string_view text) {
             document.repeats_a_name |= !names.back().insert(name).second;
             if (depth == 1)
                 document.top_names.push_back(name);
+        } else if (event == Json::parse_event_t::value && parsed.is_number_float()) {
+            document.has_wide_double |= std::fabs(parsed.get<double>()) >= 9007199254740992.0;
         }
         return true;
     };

@@ -35,6 +35,7 @@ struct Document {
     bool accepted = false;
     std::size_t depth = 0;        // 1 for {} or []
     bool repeats_a_name = false;  // anywhere
+    bool has_wide_double = false;  // 2^53 or more: it may be an integer that lost digits
     std::vector<std::string> top_names;
     nlohmann::json value;
 };

@@ -1,5 +1,6 @@
 // Warnings of a limit of processes that was met, by this host's own kernel.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,20 @@ TEST_CASE("process watch: a process that was refused is told once, and the group
     // The kernel counts a process a moment longer than it shows it.
     CHECK(crowd.loop.run_until([&] { return !crowd.group->is_crowded(); }, k_deadline));
     CHECK(crowd.warnings.size() == 1);
+}
+
+TEST_CASE("process watch: a group that is half full is crowded only shortly after a refusal", "[cgroup]") {
+    Crowd crowd;
+    crowd.run(30);
+    REQUIRE(crowd.loop.run_until([&] { return !crowd.warnings.empty(); }, k_deadline));
+    const auto members = crowd.group->members();
+    REQUIRE(members.size() > 6);
+    for (std::size_t i = 6; i < members.size(); ++i)
+        REQUIRE(::kill(members[i], SIGKILL) == 0);
+    CHECK(crowd.loop.run_until([&] { return crowd.group->members().size() == 6; }, k_deadline));
+    CHECK(crowd.group->is_crowded());
+    CHECK(crowd.loop.run_until([&] { return !crowd.group->is_crowded(); }, k_deadline));
+    CHECK(crowd.group->members().size() == 6);
 }
 
 TEST_CASE("process watch: a full group to which nothing was refused is no reason to warn", "[cgroup]") {
