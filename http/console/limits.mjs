@@ -5,7 +5,10 @@ export const LIMITS = [
     ['memoryMb', 'Memory, MB'],
     ['cpuPercent', 'CPU, % of one'],
     ['diskMb', 'Disk, MB'],
+    ['tmpMb', '/tmp, MB'],
     ['maxProcesses', 'Processes'],
+    ['maxSockets', 'Sockets'],
+    ['maxOpenFiles', 'Open files of each'],
 ];
 
 /** A whole number above 0, null for nothing; throws an error that names what is meant. */

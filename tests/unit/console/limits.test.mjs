@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
-import { raiseQuestion, readForm, readNumber } from '../../../http/console/limits.mjs';
+import { LIMITS, raiseQuestion, readForm, readNumber } from '../../../http/console/limits.mjs';
 
 test('only the limits that were typed are asked for, and minutes become seconds', () => {
     assert.deepEqual(readForm({}, ''), {});
     assert.deepEqual(readForm({ memoryMb: ' 512 ', diskMb: '' }, '15'), { limits: { memoryMb: 512 }, idleSeconds: 900 });
+});
+
+test('the form has each limit of the server, in its order', async () => {
+    const table = await readFile(new URL('../../../core/sandbox/limit_table.hpp', import.meta.url), 'utf8');
+    assert.deepEqual(LIMITS.map(([name]) => name), [...table.matchAll(/LimitEntry\{\s*"(\w+)"/g)].map(([, name]) => name));
 });
 
 test('what is no number is told with the name of its field', () => {
