@@ -33,8 +33,8 @@ std::vector<std::string_view> cut(std::string_view text, std::uint8_t seed);
 /// Only the top level is kept: no code here recurses into hostile nesting.
 struct Document {
     bool accepted = false;
-    std::size_t depth = 0;        // 1 for {} or []
-    bool repeats_a_name = false;  // anywhere
+    std::size_t depth = 0;         // 1 for {} or []
+    bool repeats_a_name = false;   // anywhere
     bool has_wide_double = false;  // 2^53 or more: it may be an integer that lost digits
     std::vector<std::string> top_names;
     nlohmann::json value;
