@@ -70,8 +70,10 @@ void SocketMaker::ask() {
     const std::array<unsigned char, 2> wanted = {
         static_cast<unsigned char>(base::k_kept_inner_sockets - ipv4_.size()),
         static_cast<unsigned char>(lacks_ipv6_ ? 0 : base::k_kept_inner_sockets - ipv6_.size())};
-    if (::send(socket_.fd().get(), wanted.data(), wanted.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    if (::send(socket_.fd().get(), wanted.data(), wanted.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
         broken_ = true;
+        return end_wait();
+    }
     deadline_ = timers_.arm(base::k_inner_socket_deadline, [this] {
         deadline_ = 0;
         socket_.stop();
