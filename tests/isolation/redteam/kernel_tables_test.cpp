@@ -17,7 +17,7 @@ std::int64_t more(const HostSample& now, const HostSample& before, const char* n
 
 }  // namespace
 
-TEST_CASE("Filters on sockets take nothing of the host's budget for compiled programs", "[redteam]") {
+TEST_CASE("Filters on sockets take nothing of the host's budget for compiled programs", "[redteam][kernel]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"socket-filters", "--max-count", "300"}});
@@ -30,7 +30,7 @@ TEST_CASE("Filters on sockets take nothing of the host's budget for compiled pro
 }
 
 TEST_CASE("Chains of seccomp filters take nothing of the host's budget for compiled programs",
-          "[redteam][vm]") {
+          "[redteam][kernel][vm]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"seccomp-filters", "--max-count", "140"}});
@@ -41,7 +41,7 @@ TEST_CASE("Chains of seccomp filters take nothing of the host's budget for compi
     CHECK(more(duel.while_inside, duel.before, "jit_kb") < 512);
 }
 
-TEST_CASE("Contexts of asynchronous I/O are not to be had", "[redteam]") {
+TEST_CASE("Contexts of asynchronous I/O are not to be had", "[redteam][kernel]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"aio", "--max-count", "100"}});
@@ -51,7 +51,7 @@ TEST_CASE("Contexts of asynchronous I/O are not to be had", "[redteam]") {
 }
 
 TEST_CASE("Memberships of multicast groups, which delay the creates of others, are not to be had",
-          "[redteam]") {
+          "[redteam][kernel]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"memberships", "--max-count", "400"}});
@@ -60,7 +60,7 @@ TEST_CASE("Memberships of multicast groups, which delay the creates of others, a
     CHECK(duel.inside.refused.at("memberships") == "ENODEV");
 }
 
-TEST_CASE("Triggers of pressure are not to be had", "[redteam]") {
+TEST_CASE("Triggers of pressure are not to be had", "[redteam][kernel]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"pressure-triggers", "--max-count", "100"}});

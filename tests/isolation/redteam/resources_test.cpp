@@ -7,10 +7,10 @@ namespace redteam_resources_test {
 
 using namespace atl::test;
 
-// [processors]: outside, for the control, the bomb is in no group. A sandbox that starts beside it on the
+// Not [kernel]: outside, for the control, the bomb is in no group. A sandbox that starts beside it on the
 // virtual machine's emulated processors is not ready in time.
 TEST_CASE("A fork bomb stays within the processes of its sandbox, and a neighbour works beside it",
-          "[redteam][processors]") {
+          "[redteam]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"fork-bomb", "--max-count", "120"}});
@@ -23,7 +23,7 @@ TEST_CASE("A fork bomb stays within the processes of its sandbox, and a neighbou
           static_cast<std::int64_t>(limit) + 16);
 }
 
-TEST_CASE("Epoll watches of one sandbox leave a neighbour its own", "[redteam]") {
+TEST_CASE("Epoll watches of one sandbox leave a neighbour its own", "[redteam][kernel]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"epoll-watches", "--max-count", "200000"}});
@@ -31,7 +31,7 @@ TEST_CASE("Epoll watches of one sandbox leave a neighbour its own", "[redteam]")
     CHECK(duel.inside["watches"] > 0);
 }
 
-TEST_CASE("Terminals of one sandbox leave a neighbour its own", "[redteam][vm]") {
+TEST_CASE("Terminals of one sandbox leave a neighbour its own", "[redteam][kernel][vm]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const Duel duel = attack_beside_neighbour(lab, {{"ptys", "--max-count", "1000"}});

@@ -157,13 +157,14 @@ bool limits_memory(Lab& lab) {
 
 }  // namespace
 
-TEST_CASE("Unread netlink sockets end their sandbox before the host misses their memory", "[redteam]") {
+TEST_CASE("Unread netlink sockets end their sandbox before the host misses their memory",
+          "[redteam][kernel]") {
     const std::string end = attack_memory(each_lab(), {"netlink"});
     CHECK(end.find("ended: oom 9; its processes had ") == 0);
     CHECK(end.find("netlink sockets open, more than the limit of 256") != std::string::npos);
 }
 
-TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "[redteam][vm]") {
+TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "[redteam][kernel][vm]") {
     Lab& lab = each_lab();
     if (!limits_memory(lab))
         return;  // their memory is not bounded; SECURITY.md says so
@@ -179,14 +180,14 @@ TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "
 }
 
 // [full]: only the host's memory is checked.
-TEST_CASE("What sockets keep for their options takes no memory beyond the limit", "[redteam][full]") {
+TEST_CASE("What sockets keep for their options takes no memory beyond the limit", "[redteam][kernel][full]") {
     Lab& lab = each_lab();
     if (!limits_memory(lab))
         return;
     attack_memory(lab, {"option"}, Ends::perhaps);
 }
 
-TEST_CASE("Unread Unix sockets and pipes take no more than the memory limit", "[redteam]") {
+TEST_CASE("Unread Unix sockets and pipes take no more than the memory limit", "[redteam][kernel]") {
     Lab& lab = each_lab();
     if (!limits_memory(lab))
         return;
@@ -199,7 +200,7 @@ TEST_CASE("Unread Unix sockets and pipes take no more than the memory limit", "[
 
 // [full]: only the host's memory is checked.
 TEST_CASE("A mix of all that the kernel keeps for a process takes no more than its sandbox may",
-          "[redteam][vm][full]") {
+          "[redteam][kernel][vm][full]") {
     Lab& lab = each_lab();
     if (!limits_memory(lab))
         return;
