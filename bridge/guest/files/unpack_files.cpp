@@ -169,8 +169,9 @@ CallEnd Unpacking::make_top(const ArchiveEntry& entry) {
 
 CallEnd Unpacking::keep_open(std::string plain, const OpenFolder& folder) {
     // Later entries go in, whatever its mode says of its owner, and move its time on.
-    const std::optional<mode_t> mode =
-        folder.mode ? std::optional(*folder.mode | k_owner_may_all) : std::nullopt;
+    std::optional<mode_t> mode = folder.mode;
+    if (mode)
+        *mode |= k_owner_may_all;
     if (!set_folder(job_.root, plain, mode, {0, UTIME_OMIT}))
         return refuse_from_errno();
     const std::size_t bytes = bytes_of_folder(plain);

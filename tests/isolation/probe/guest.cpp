@@ -96,13 +96,20 @@ class Target {
     ~Target() {
         if (!is_child_)
             return;
-        // Comes last, and does nothing to a process that has ended.
         ::kill(pid_, SIGKILL);
         int status = 0;
         if (::waitpid(pid_, &status, 0) == pid_)
             say("ended", signal_name(WTERMSIG(status)));
     }
     pid_t pid() const { return pid_; }
+    /// Gives a child the time to end by a signal that it was sent: SIGKILL is delivered before all others.
+    void await_end() const {
+        const int pidfd = is_child_ ? static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)) : -1;
+        pollfd waiting{pidfd, POLLIN, 0};
+        if (pidfd >= 0)
+            ::poll(&waiting, 1, k_wait_ms);
+        ::close(pidfd);
+    }
 
   private:
     bool is_child_;
@@ -120,6 +127,7 @@ void forged_signal(const Arguments& words) {
     constexpr int k_codes[] = {SI_QUEUE, SI_TIMER, SI_MESGQ, SI_ASYNCIO, SI_SIGIO, k_unused_code};
     for (const int code : k_codes)
         tell("code" + std::to_string(code), queue(target.pid(), SIGTERM, code));
+    target.await_end();
 }
 
 /// kernel-signal TARGET: a pipe whose data the kernel reports to the target with SIGTERM, so the signal has
@@ -133,6 +141,7 @@ void kernel_signal(const Arguments& words) {
     tell("signal", ::fcntl(ends[0], F_SETSIG, SIGTERM));
     tell("async", ::fcntl(ends[0], F_SETFL, O_ASYNC));
     tell("data", ::write(ends[1], "x", 1));
+    target.await_end();
 }
 
 /// bare-signal TARGET: with the uid's quota of queued signals used up, a signal loses its siginfo: it then
@@ -148,6 +157,7 @@ void bare_signal(const Arguments& words) {
         ++queued;
     say("full", outcome(-1));
     tell("bare", queue(target.pid(), SIGTERM, SI_QUEUE));
+    target.await_end();
 }
 
 /// limit TARGET: the bounds with which a process would no longer work.

@@ -258,7 +258,7 @@ TEST_CASE("log budget: below the reserve of the disk turns of the largest user a
 
 TEST_CASE("log budget: the database tells sizes of logs by turns and records, and the largest of each user") {
     const test::TempDir dir;
-    const auto store = std::move(*store::SqliteStore::open(dir.path() / "test.db"));
+    const auto store = *store::SqliteStore::open(dir.path() / "test.db");
     std::vector<Write> writes;
     const auto add = [&](std::int64_t key, const char* user, std::uint64_t first_seq, std::uint64_t logged) {
         Record record;

@@ -39,7 +39,9 @@ TEST_CASE("the server name of a real ClientHello is found, with TLS 1.2 and 1.3"
 }
 
 TEST_CASE("a ClientHello is read the same in pieces of a byte and in two hundred records") {
-    const std::string whole = hello("a.example", 0, {{0x4242, std::string(1'400, 'k')}});
+    // OpenSSL's own has 300 to 1,800 bytes: some versions send a key that withstands quantum computers.
+    const std::string whole =
+        hello("a.example", 0, {{0x4242, std::string(2'500 - hello("a.example").size(), 'k')}});
     for (const std::string& input :
          {whole, in_records(whole, 1 + whole.size() / 200), in_records(whole, 1)}) {
         ClientHelloReader reader;

@@ -144,8 +144,8 @@ TEST_CASE("upstream pool: where few connections are allowed an address has what 
 
 TEST_CASE("upstream pool: a preview is crowded once half of its connections serve a request") {
     Bench bench({.of_sandbox = 4, .of_all = 10});
-    bench.keep("a", std::move(*bench.connect("a")));
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
+    bench.keep("a", *bench.connect("a"));
     const auto first = bench.pool->port({"a", 1, 5173});
     const auto upstream = first->connect(Reuse::allowed);
     CHECK_FALSE(first->is_crowded());
@@ -232,7 +232,7 @@ TEST_CASE("upstream pool: one that could not be made counts nothing") {
 
 TEST_CASE("upstream pool: one that only waits is used again, or gives way") {
     Bench bench({.of_sandbox = 1, .of_all = 1});
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
     CHECK(bench.pool->kept() == 1);
     {
         const auto again = bench.connect("a", Reuse::allowed);
@@ -240,7 +240,7 @@ TEST_CASE("upstream pool: one that only waits is used again, or gives way") {
         CHECK(again->is_reused);
         CHECK(bench.pool->open() == 1);
     }
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
     const auto fresh = bench.connect("a");
     REQUIRE(fresh.has_value());
     CHECK_FALSE(fresh->is_reused);
@@ -250,7 +250,7 @@ TEST_CASE("upstream pool: one that only waits is used again, or gives way") {
 
 TEST_CASE("upstream pool: what a dev server says unasked, or ends, on a kept connection is no answer") {
     Bench bench({.of_sandbox = 4, .of_all = 4});
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
     SECTION("says") {
         REQUIRE(::send(bench.inside[0].get(), "HTTP/1.1 200 OK\r\n\r\n", 19, 0) == 19);
     }
@@ -267,7 +267,7 @@ TEST_CASE("upstream pool: what a dev server says unasked, or ends, on a kept con
 TEST_CASE(
     "upstream pool: a kept connection is closed after a while, and the pool may end before its streams") {
     Bench bench({.of_sandbox = 4, .of_all = 4});
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
     const auto held = bench.connect("a");
     bench.timers.advance(2 * base::k_kept_upstream_time, [] {});
     CHECK(bench.pool->kept() == 0);
@@ -277,7 +277,7 @@ TEST_CASE(
 
 TEST_CASE("upstream pool: a connection that only waits gives its place to a request that cannot have it") {
     Bench bench({.of_sandbox = 1, .of_all = 1});
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
     const auto fresh = bench.connect("a", Reuse::no);
     REQUIRE(fresh.has_value());
     CHECK_FALSE(fresh->is_reused);
@@ -290,15 +290,15 @@ TEST_CASE(
     "many") {
     SECTION("of the sandbox") {
         Bench bench({.of_sandbox = 1, .of_all = 3});
-        bench.keep("a", std::move(*bench.connect("a")));
-        bench.keep("b", std::move(*bench.connect("b")));
+        bench.keep("a", *bench.connect("a"));
+        bench.keep("b", *bench.connect("b"));
         CHECK(bench.connect("a", Reuse::allowed, 3000).has_value());
         CHECK(bench.pool->kept() == 1);
     }
     SECTION("of all") {
         Bench bench({.of_sandbox = 2, .of_all = 2});
-        bench.keep("b", std::move(*bench.connect("b")));
-        bench.keep("c", std::move(*bench.connect("c")));
+        bench.keep("b", *bench.connect("b"));
+        bench.keep("c", *bench.connect("c"));
         CHECK(bench.connect("a").has_value());
         CHECK(bench.pool->kept() == 1);
     }
@@ -306,7 +306,7 @@ TEST_CASE(
 
 TEST_CASE("upstream pool: a kept connection is of its sandbox, generation and port alone") {
     Bench bench({.of_sandbox = 4, .of_all = 4});
-    bench.keep("a", std::move(*bench.connect("a")));
+    bench.keep("a", *bench.connect("a"));
     for (const http::UpstreamKey& other : {http::UpstreamKey{"b", 1, 5173}, http::UpstreamKey{"a", 2, 5173},
                                            http::UpstreamKey{"a", 1, 3000}}) {
         const auto fresh = bench.pool->port(other)->connect(Reuse::allowed);
