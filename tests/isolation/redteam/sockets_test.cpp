@@ -152,6 +152,7 @@ std::string memory_limiter(Lab& lab) {
 }
 
 bool limits_memory(Lab& lab) {
+    SUCCEED("JUnit's report leaves out a case whose last lab ends it without a check");
     return memory_limiter(lab) != "none";
 }
 
