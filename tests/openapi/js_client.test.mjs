@@ -74,7 +74,7 @@ test('the program runs with what the package exports', async () => {
         const env = { ATOLL_URL: `http://${server.address}`, ATOLL_KEY: server.key };
         const { status, stdout, all } = await runTool('node', ['--experimental-strip-types', path.join(folder, 'use.ts')], env);
         assert.equal(status, 0, all);
-        const wanted = ['true', 'asked "echo hello"', 'hello', 'success 0', 'undefined', 'live', 'true', 'active', 'refused: unknown_agent at /agent'];
+        const wanted = ['true false', 'asked "echo hello"', 'hello', 'success 0', 'undefined', 'live', 'true', 'active', 'refused: unknown_agent at /agent'];
         assert.deepEqual(stdout.trim().split('\n'), wanted);
     } finally {
         await server.stop();
