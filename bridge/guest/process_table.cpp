@@ -198,8 +198,8 @@ void ProcessTable::expire(const BackgroundProcess* process) {
         entries_.erase(found);
 }
 
-// Processes that ended first go first; one that is still being read goes last. Called before
-// a start, never from inside a call of a process. Precondition: without those that have ended there is room.
+// Forgets the process that ended first, and later those that a client still reads. Called before a start,
+// never from inside a call of a process. Precondition: without those that have ended there is room.
 void ProcessTable::make_room(std::size_t more_bytes) {
     const auto rank = [](const Entry& entry) {
         return std::make_tuple(entry.ended_as == 0, entry.process->followers() > 0, entry.ended_as);
