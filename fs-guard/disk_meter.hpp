@@ -146,6 +146,8 @@ class DiskMeter {
     /// Charges the size of a workspace that rests to its user: it is walked when there is time for that. Does
     /// nothing where its size is known.
     void measure_at_rest(const std::string& id, const base::ShareHolder& user);
+    /// DiskGuard::is_busy_at_rest().
+    bool is_busy_at_rest() const { return resting_.size() >= base::k_logs_counted_at_once; }
     /// Succeeds if this user may have more files: what is charged is within the user's share, or, where
     /// nothing is left, within the floor or less than a quarter of what another user holds. It always does
     /// without an owner, and where a user may have all. Errors: user_share.

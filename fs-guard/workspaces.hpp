@@ -64,6 +64,7 @@ class Workspaces final : public sandbox::DiskGuard {
     void measure_at_rest(const std::string& sandbox_id, const base::ShareHolder& user) override {
         meter_.measure_at_rest(sandbox_id, user);
     }
+    bool is_busy_at_rest() const override { return meter_.is_busy_at_rest(); }
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 

@@ -15,6 +15,8 @@ namespace {
 // The pause until the next look; the cut events are purged meanwhile.
 constexpr base::Millis k_cut_pause{250};
 constexpr base::Millis k_count_retry{60'000};
+// The pause until the next look at the guard of the disk, which walks some workspaces meanwhile.
+constexpr base::Millis k_rest_pause{250};
 
 }  // namespace
 
@@ -47,27 +49,37 @@ void LogCuts::look() {
                                 });
 }
 
-void LogCuts::count(const LogRange& range) {
-    context_.store.log_sizes(range, [self = self_, range](const base::Result<Listed<LogSize>>& found) {
+void LogCuts::read_later(base::Millis pause, const LogRange& range, Pass pass) {
+    context_.timers.arm(pause, [self = self_, range, pass] {
+        if (*self != nullptr)
+            (*self)->read(range, pass);
+    });
+}
+
+void LogCuts::read(const LogRange& range, Pass pass) {
+    if (pass == Pass::measure && context_.sandboxes.is_busy_at_rest())
+        return read_later(k_rest_pause, range, pass);
+    context_.store.log_sizes(range, [self = self_, range, pass](const auto& found) {
         if (*self == nullptr)
             return;
         LogCuts& it = **self;
-        if (!found)
+        if (!found) {
             base::LogLine(base::evt::store_failed).quoted("err", found.error().detail()).warn();
-        for (const LogSize& log : found ? found->items : std::vector<LogSize>()) {
-            it.context_.logs.on_unloaded(log.user_id, log.bytes);
-            if (log.user_id && !log.sandbox_id.empty())
+            return it.read_later(k_count_retry, range, pass);
+        }
+        for (const LogSize& log : found->items) {
+            if (pass == Pass::count)
+                it.context_.logs.on_unloaded(log.user_id, log.bytes);
+            else if (log.user_id && !log.sandbox_id.empty())
                 it.context_.sandboxes.measure_at_rest(log.sandbox_id, *log.user_id);
         }
-        if (found && found->next_key == 0) {
-            it.context_.logs.on_counted();
-            return it.look();
-        }
-        const LogRange next{found ? found->next_key : range.after_key, range.last_key};
-        it.context_.timers.arm(found ? base::Millis{0} : k_count_retry, [self, next] {
-            if (*self != nullptr)
-                (*self)->count(next);
-        });
+        if (found->next_key != 0)
+            return it.read_later(base::Millis{0}, {found->next_key, range.last_key}, pass);
+        if (pass == Pass::measure)
+            return;
+        it.context_.logs.on_counted();
+        it.look();
+        it.read_later(base::Millis{0}, {0, range.last_key}, Pass::measure);
     });
 }
 

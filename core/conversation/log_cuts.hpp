@@ -26,11 +26,16 @@ class LogCuts {
     LogCuts& operator=(const LogCuts&) = delete;
 
     void look();
-    /// Counts the logs of the range that the store has, in LogShares, has the workspaces of their users
-    /// measured, and looks. Call once.
-    void count(const LogRange& range);
+    /// Counts the logs that the store has up to this key, in LogShares, and looks. Then has the workspaces of
+    /// their users measured, as many at a time as the disk's guard takes. Call once.
+    void count(std::int64_t last_key) { read({0, last_key}, Pass::count); }
 
   private:
+    enum class Pass : std::uint8_t { count, measure };
+
+    /// Reads the logs of the range page by page.
+    void read(const LogRange& range, Pass pass);
+    void read_later(base::Millis pause, const LogRange& range, Pass pass);
     std::uint64_t excess() const;
     void cut(const std::vector<std::string>& ids);
     void arm();

@@ -63,7 +63,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     };
     void set_other_pool(EvictablePool other) { other_pool_ = std::move(other); }
     /// Counts the logs that are not in memory, in the budget of logs. Call once, after restore().
-    void count_logs() { log_cuts_.count({0, last_key_}); }
+    void count_logs() { log_cuts_.count(last_key_); }
     /// Starts sandboxes ahead from now on, as the settings say.
     void open_pool() { pool_.fill(); }
 

@@ -172,6 +172,8 @@ class Manager {
     void measure_at_rest(const std::string& id, const std::string& user_id) {
         ports_.disk.measure_at_rest(id, base::ShareHolder::user(user_id));
     }
+    /// DiskGuard::is_busy_at_rest().
+    bool is_busy_at_rest() const { return ports_.disk.is_busy_at_rest(); }
     /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Takes one commit of the node's store. Errors:
     /// storage_failed, shutting_down; capacity where no uid is left.
     base::Result<Record> create(Record wanted);

@@ -183,6 +183,8 @@ class DiskGuard {
         (void)sandbox_id;
         (void)user;
     }
+    /// True while enough workspaces wait to be measured at rest: each of them takes memory.
+    virtual bool is_busy_at_rest() const { return false; }
     /// True if less than the reserve is free on the disk: then nothing new should begin to write.
     virtual bool is_short() const { return false; }
     /// Where the workspace is; no look at the disk.

@@ -280,6 +280,10 @@ struct FakeWorld : sandbox::Launcher,
     bool has_workspace(const std::string&) const override { return true; }
     base::Result<void> may_start(const std::string&, std::uint32_t) const override { return start_allowed; }
     base::Result<void> room_to_write(const base::ShareHolder&) const override { return writing_allowed; }
+    void measure_at_rest(const std::string& sandbox_id, const base::ShareHolder&) override {
+        measured_at_rest.insert(sandbox_id);
+    }
+    bool is_busy_at_rest() const override { return busy_at_rest; }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     base::Result<void> remove(const std::string& sandbox_id, const base::ShareHolder& user,
                               std::function<void(base::Result<void>)> done) override;
@@ -345,7 +349,9 @@ struct FakeWorld : sandbox::Launcher,
     std::optional<sandbox::DiskUsage> disk_used;                       // by every workspace that is measured
     std::function<base::Result<void>(std::uint64_t bytes)> disk_room;  // empty: everything fits
     bool workspaces_may_be_missing = false;
-    base::Result<void> start_allowed;    // by the workspaces' sizes
+    base::Result<void> start_allowed;  // by the workspaces' sizes
+    std::set<std::string> measured_at_rest;
+    bool busy_at_rest = false;
     base::Result<void> writing_allowed;  // by the sizes of all workspaces of a user
     bool removals_fail = false;          // of workspaces: they stay where they are
     bool removals_last = false;          // trees stay in the trash

@@ -160,6 +160,25 @@ TEST_CASE("log budget: metadata counts, in memory and at rest, and is refused be
     CHECK(make("other"));
 }
 
+TEST_CASE("log budget: after a start workspaces at rest are told to the disk's guard when it takes more") {
+    LogHouse house;
+    const std::string owned = house.make("ann");
+    const std::string alone = house.make("");
+    house.pause(owned);
+    house.pause(alone);
+    house.rest();
+    house.restart();
+    house.world.busy_at_rest = true;
+    house.conversations->count_logs();
+    house.world.timers.advance(std::chrono::minutes{1}, [&] { house.settle(); });
+    // The logs are counted all the same.
+    CHECK(house.held_by("ann") > 0);
+    CHECK(house.world.measured_at_rest.empty());
+    house.world.busy_at_rest = false;
+    house.world.timers.advance(std::chrono::seconds{1}, [&] { house.settle(); });
+    CHECK(house.world.measured_at_rest.size() == 1);
+}
+
 TEST_CASE("log budget: logs at rest count, before and after a restart, and once") {
     LogHouse house;
     const std::string owned = house.make("greedy");
