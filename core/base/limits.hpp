@@ -178,8 +178,8 @@ inline constexpr std::size_t k_logs_cut_at_once = 8;
 // No turn begins on a disk with less free than this, or than half of its reserve if that is less: a cut of
 // logs needs it.
 inline constexpr std::uint64_t k_room_for_cuts_bytes = 8UL * 1024 * 1024;
-// Logs of one read that counts them.
-inline constexpr std::size_t k_logs_counted_at_once = 1024;
+// Logs of one read that counts them, and workspaces at rest that wait to be measured.
+inline constexpr std::size_t k_logs_counted_at_once = 256;
 // A load tells the turns of a log one by one up to so many. Of more, those before the newest are told as one
 // with their neighbours, up to such a share of the log: at most two for each share, and one.
 inline constexpr std::size_t k_turns_told_apart = 512;

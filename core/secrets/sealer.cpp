@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 #include <openssl/rand.h>
+#include <sys/random.h>
 
 #include <memory>
 
@@ -29,8 +30,10 @@ Error no_cipher() {
 
 Result<SecureText> new_sealing_key() {
     auto key = SecureText::make(k_key_bytes);
-    if (key && RAND_priv_bytes(key->data(), static_cast<int>(key->size())) != 1)
-        return no_cipher();
+    // getrandom(2) gives up to 256 bytes whole. OpenSSL's generator would cost 1.6 MB of memory at each first
+    // start, with or without secrets.
+    if (key && ::getrandom(key->data(), key->size(), 0) != static_cast<ssize_t>(key->size()))
+        return Error(Errc::internal, "The kernel has no randomness to give.");
     return key;
 }
 
