@@ -150,7 +150,7 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     if (auto room = log_->change_record(record_bytes(record_.metadata), record_bytes(*metadata)); !room)
         return refuse(reply, room.error());
     record_.metadata = std::move(*metadata);
-    patch.apply_to(record_);
+    base::change_fields(k_client_fields, record_, patch);
     record_.tools = patch.tools.applied_to(record_.tools);
     record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {

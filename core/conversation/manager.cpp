@@ -246,7 +246,7 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
         reply = warn_of_ports(made->id, std::move(reply));
     record.key = ++last_key_;
     record.idle_seconds = context_.settings.default_idle_seconds;
-    request.apply_to(record);
+    base::change_fields(k_client_fields, record, request);
     record.metadata = std::move(request.metadata);
     record.tools = request.tools;
     record.ttl_seconds = request.ttl_seconds.value_or(context_.settings.default_ttl_seconds);

@@ -41,7 +41,7 @@ struct ListQuery {
 };
 
 /// A sandbox without a conversation.
-struct SandboxRequest {
+struct SandboxRequest : sandbox::FieldChanges {
     std::optional<std::string> user_id;
     std::string made_by;  // the request's key; empty: the server's own
     std::string metadata = "{}";
@@ -50,16 +50,14 @@ struct SandboxRequest {
     sandbox::NetworkSettings network;
     sandbox::PreviewSettings preview;
     ToolSettings tools;
-    std::optional<std::uint32_t> ttl_seconds;
 };
 
 /// The changes of a sandbox without a conversation; a member that is not named stays.
-struct SandboxPatch {
+struct SandboxPatch : sandbox::FieldChanges {
     std::optional<sandbox::LimitChanges> limits;
     std::optional<sandbox::NetworkSettings> network;
     sandbox::PreviewChanges preview;
     ToolChanges tools;
-    std::optional<std::uint32_t> ttl_seconds;  // from its creation
 };
 
 struct SandboxQuery {

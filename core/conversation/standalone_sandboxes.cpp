@@ -70,7 +70,8 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     wanted.tools = request.tools;
     wanted.env = std::move(request.env);
     wanted.metadata = std::move(request.metadata);
-    wanted.ttl_seconds = request.ttl_seconds.value_or(context_.settings.default_ttl_seconds);
+    wanted.ttl_seconds = context_.settings.default_ttl_seconds;
+    base::change_fields(sandbox::k_client_fields, wanted, request);
     auto made = context_.sandboxes.create(std::move(wanted));
     if (!made)
         return refuse(made.error());
@@ -315,9 +316,9 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
     change_sandbox(context_, record, *network, patch.preview);
     record.tools = patch.tools.applied_to(record.tools);
     context_.sandboxes.set_tools(id, record.tools);
+    base::change_fields(sandbox::k_client_fields, record, patch);
+    context_.sandboxes.set_fields(id, record);
     if (patch.ttl_seconds) {
-        record.ttl_seconds = *patch.ttl_seconds;
-        context_.sandboxes.set_time_to_live(id, record.ttl_seconds);
         context_.timers.cancel(std::exchange(own_[id], 0));
         if (record.ttl_seconds > 0)
             arm_time_to_live(record);

@@ -536,9 +536,9 @@ const Record* Manager::find(const std::string& id) const {
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
 }
 
-void Manager::set_time_to_live(const std::string& id, std::uint32_t seconds) {
+void Manager::set_fields(const std::string& id, const ClientFields& fields) {
     if (Sandbox* const sandbox = lookup(id))
-        sandbox->record.ttl_seconds = seconds;
+        static_cast<ClientFields&>(sandbox->record) = fields;
 }
 
 void Manager::set_tools(const std::string& id, const ToolSettings& tools) {

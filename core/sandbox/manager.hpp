@@ -258,8 +258,8 @@ class Manager {
     /// Precondition: the sandbox is known. Errors: sandbox_failed: the kernel refused them, and the living
     /// generation keeps the memory, processor time and processes that it had; the next one has the new ones.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
-    /// Kept in the record, from which a restart takes it; the caller ends it then. 0: no end.
-    void set_time_to_live(const std::string& id, std::uint32_t seconds);
+    /// Kept in the record. The caller ends the sandbox when its time is over.
+    void set_fields(const std::string& id, const ClientFields& fields);
     /// From the next call of a tool on. Kept in the record.
     void set_tools(const std::string& id, const ToolSettings& tools);
     /// From now on, and tells the observer of a change; does nothing for a sandbox that is not known.

@@ -18,6 +18,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/shares.hpp"
 #include "core/plain/preview_limits.hpp"
+#include "core/sandbox/field_table.hpp"
 #include "core/sandbox/limit_table.hpp"
 #include "core/sandbox/tool_settings.hpp"
 
@@ -233,7 +234,7 @@ std::optional<PreviewAccess> parse_access(std::string_view text) noexcept;
 
 /// The part of a sandbox that outlives the server: its row in the store. Its facts of this host are in the
 /// node's store (node_store.hpp).
-struct Record {
+struct Record : ClientFields {
     std::string id;
     std::string conversation_id;         // empty: a sandbox without a conversation
     std::optional<std::string> user_id;  // the owner, where no conversation has one
@@ -246,8 +247,7 @@ struct Record {
     Environment env;       // from the create request, already checked
     std::string metadata;  // JSON object as text; of a sandbox without a conversation
     base::WallTime created_at{};
-    std::uint32_t ttl_seconds = 0;  // 0: none
-    bool gone = false;              // only the record is left, of an ended conversation
+    bool gone = false;  // only the record is left, of an ended conversation
     std::optional<base::ShareHolder>
         holder{};  // whose place a generation takes; not stored; none: nobody's yet
 };

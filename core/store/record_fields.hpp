@@ -3,7 +3,7 @@
 // atoll-helper.
 //
 // A new stored field is a member of its record and a line here, or a row of a table of fields
-// (core/conversation/field_table.hpp): rows from before it lack the member of `rest`, and keep the record's
+// (core/base/field_table.hpp): rows from before it lack the member of `rest`, and keep the record's
 // default.
 #pragma once
 
@@ -52,6 +52,10 @@ void each_field(A<sandbox::ToolSettings> auto& tools, auto&& visit) {
         visit({setting.api}, tools.*setting.value);
 }
 
+void each_client_field(const auto& table, auto& record, auto&& visit) {
+    base::each_row(table, [&](const auto& row) { visit({row.api}, record.*row.value); });
+}
+
 void each_field(A<conversation::Record> auto& record, auto&& visit) {
     using enum Kept;
     visit({"key", fixed, 0, k_max_key}, record.key);
@@ -69,7 +73,7 @@ void each_field(A<conversation::Record> auto& record, auto&& visit) {
     visit({"last_seq", in_id}, record.last_seq);
     visit({"create_key", unlisted}, record.create_key);
     visit({"create_digest", unlisted}, record.create_digest);
-    conversation::each_client_field([&](const auto& field) { visit({field.api}, record.*field.value); });
+    each_client_field(conversation::k_client_fields, record, visit);
     visit({"madeBy"}, record.made_by);
     each_field(record.tools, visit);
     visit({"logBytes"}, record.log_bytes);
@@ -112,7 +116,7 @@ void each_field(A<sandbox::Record> auto& record, auto&& visit) {
     each_field(record.tools, visit);
     visit({"metadata"}, record.metadata);
     visit({"createdAt"}, record.created_at);
-    visit({"ttlSeconds"}, record.ttl_seconds);
+    each_client_field(sandbox::k_client_fields, record, visit);
 }
 
 void each_field(A<sandbox::TerminalSize> auto& size, auto&& visit) {

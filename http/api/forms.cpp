@@ -1,6 +1,7 @@
 #include "http/api/forms.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/json_dump.hpp"
@@ -78,13 +79,15 @@ std::optional<std::string> read_text(ObjectReader& reader, std::string_view name
 /// The meaning of null for a text.
 enum class Null : bool { refused, removes };
 
-void read_fields(ObjectReader& reader, conversation::FieldChanges& changes, Null null) {
-    for (const auto& field : conversation::k_text_fields)
-        changes.*field.change = null == Null::removes && reader.is_null(field.api)
-                                    ? std::string()
-                                    : read_text(reader, field.api, field.most);
-    for (const auto& field : conversation::k_seconds_fields)
-        changes.*field.change = read_u32(reader, field.api, k_seconds_range);
+void read_fields(ObjectReader& reader, const auto& table, auto& changes, Null null) {
+    base::each_row(table, [&](const auto& row) {
+        auto& change = changes.*row.change;
+        if constexpr (std::is_same_v<decltype(change), std::optional<std::string>&>)
+            change = null == Null::removes && reader.is_null(row.api) ? std::string()
+                                                                      : read_text(reader, row.api, row.most);
+        else
+            change = read_u32(reader, row.api, k_seconds_range);
+    });
 }
 
 std::string read_parts(ObjectReader& reader, const Json& parts) {
@@ -155,7 +158,7 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body,
     ObjectReader reader(body);
     conversation::CreateRequest request;
     request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
-    read_fields(reader, request, Null::refused);
+    read_fields(reader, conversation::k_client_fields, request, Null::refused);
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
@@ -175,7 +178,7 @@ base::Result<conversation::PatchRequest> read_patch_form(const Json& body,
                                                          const sandbox::LimitChanges& ceilings) {
     ObjectReader reader(body);
     conversation::PatchRequest form;
-    read_fields(reader, form, Null::removes);
+    read_fields(reader, conversation::k_client_fields, form, Null::removes);
     form.metadata = read_metadata(reader);
     form.limits = read_limits(reader, ceilings);
     form.network = read_network(reader);
@@ -201,7 +204,7 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(
     request.network = read_network_alone(reader).value_or(sandbox::NetworkSettings());
     request.preview = read_preview(reader).applied_to(preview);
     request.tools = read_tools(reader).applied_to({});
-    request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    read_fields(reader, sandbox::k_client_fields, request, Null::refused);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return request;
@@ -215,7 +218,7 @@ base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& bod
     form.network = read_network_alone(reader);
     form.preview = read_preview(reader);
     form.tools = read_tools(reader);
-    form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    read_fields(reader, sandbox::k_client_fields, form, Null::removes);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return form;

@@ -118,36 +118,34 @@ Schema conversation() {
         {"firstSeq", "The number of the first event that the log still has.", counter()},
         {"lastSeq", "The number of the last event.", counter()},
         enforcement()};
-    for (const auto& field : conversation::k_text_fields)
-        properties.push_back({std::string(field.api), std::string(field.means), nullable_text()});
-    for (const auto& field : conversation::k_seconds_fields)
-        properties.push_back({std::string(field.api), std::string(field.means), integer(k_seconds_range)});
-    return object(Members::required, properties);
+    return object(Members::required,
+                  with_fields(conversation::k_client_fields, FieldUse::answer, std::move(properties)));
 }
 
 Schema sandbox() {
-    return object(Members::required,
-                  {{"id", "Its id: 20 small letters and digits.", text()},
-                   {"conversationId", "The conversation that it belongs to; null: none.", nullable_text()},
-                   {"userId", "The user of your product that it belongs to; null: none.", nullable_text()},
-                   generation(),
-                   {"status", "Whether it runs.", ref("SandboxStatus")},
-                   {"statusReason",
-                    "Why it has ended: oom, disk or crash; null: it has not, its conversation says it, or it "
-                    "ended before the last start of the server.",
-                    ref("StatusReason")},
-                   public_url(),
-                   open_ports(),
-                   limits(),
-                   network(),
-                   preview(),
-                   {"tools", "How the tools work in it; null: its conversation says.",
-                    any_of_these({ref("ToolSettings"), Schema{{"type", "null"}}})},
-                   metadata(),
-                   {"ttlSeconds", "Seconds from its creation after which it is removed; 0: never.",
-                    integer(k_seconds_range)},
-                   {"createdAt", "When it was created.", time()},
-                   enforcement()});
+    return object(
+        Members::required,
+        with_fields(
+            sandbox::k_client_fields, FieldUse::answer,
+            {{"id", "Its id: 20 small letters and digits.", text()},
+             {"conversationId", "The conversation that it belongs to; null: none.", nullable_text()},
+             {"userId", "The user of your product that it belongs to; null: none.", nullable_text()},
+             generation(),
+             {"status", "Whether it runs.", ref("SandboxStatus")},
+             {"statusReason",
+              "Why it has ended: oom, disk or crash; null: it has not, its conversation says it, or it "
+              "ended before the last start of the server.",
+              ref("StatusReason")},
+             public_url(),
+             open_ports(),
+             limits(),
+             network(),
+             preview(),
+             {"tools", "How the tools work in it; null: its conversation says.",
+              any_of_these({ref("ToolSettings"), Schema{{"type", "null"}}})},
+             metadata(),
+             {"createdAt", "When it was created.", time()},
+             enforcement()}));
 }
 
 Schema usage() {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/field_table.hpp"
+#include "http/api/forms.hpp"
 #include "http/wire/json_reader.hpp"
 
 namespace atl::http {
@@ -98,6 +100,26 @@ inline Schema object(Members members, const std::vector<Property>& properties,
 inline Schema described(Schema schema, std::string_view means) {
     schema["description"] = means;
     return schema;
+}
+
+/// The place of a field that clients set: an answer, or a request.
+enum class FieldUse : std::uint8_t { answer, make, patch };
+
+/// `properties`, and behind them those of a table of fields.
+std::vector<Property> with_fields(const auto& table, FieldUse use, std::vector<Property> properties) {
+    base::each_row(table, [&](const auto& row) {
+        const bool is_text = row.most > 0;
+        Schema schema = is_text ? text_up_to(row.most) : integer(k_seconds_range);
+        if (is_text && use == FieldUse::answer)
+            schema = nullable_text();
+        else if (is_text && use == FieldUse::patch)
+            schema["type"] = {"string", "null"};
+        const auto means = use == FieldUse::answer ? row.means
+                           : use == FieldUse::make ? row.at_make
+                                                   : row.at_patch;
+        properties.push_back({std::string(row.api), std::string(means), std::move(schema)});
+    });
+    return properties;
 }
 
 /// An object of the limits of a sandbox.

@@ -46,26 +46,8 @@ Property preview_schema() {
 Property tools() {
     return {"tools", "How the tools work in the sandbox.", ref("ToolChanges")};
 }
-enum class FieldUse : bool { make, patch };
-
-/// `properties`, and behind them the fields that clients set.
-std::vector<Property> with_fields(std::vector<Property> properties, FieldUse use) {
-    const auto means = [use](const auto& field) {
-        return std::string(use == FieldUse::make ? field.at_make : field.at_patch);
-    };
-    for (const auto& field : conversation::k_text_fields) {
-        Schema text = text_up_to(field.most);
-        if (use == FieldUse::patch)
-            text["type"] = {"string", "null"};
-        properties.push_back({std::string(field.api), means(field), std::move(text)});
-    }
-    for (const auto& field : conversation::k_seconds_fields)
-        properties.push_back({std::string(field.api), means(field), integer(k_seconds_range)});
-    return properties;
-}
 Property ttl_seconds() {
-    return {"ttlSeconds", "Seconds after which it is ended and its workspace removed; 0: never.",
-            integer(k_seconds_range)};
+    return {"ttlSeconds", std::string(sandbox::k_ttl_seconds_asked), integer(k_seconds_range)};
 }
 
 void add_creates(Schema& out) {
@@ -80,7 +62,8 @@ void add_creates(Schema& out) {
                                    "How the tools are to work; what is not named stays.");
     out["CreateConversation"] = described(
         object(Members::optional,
-               with_fields({{"agent", "The agent that answers; the server's default unless it is named.",
+               with_fields(conversation::k_client_fields, FieldUse::make,
+                           {{"agent", "The agent that answers; the server's default unless it is named.",
                              text_up_to(k_max_agent_name_bytes)},
                             user_id(),
                             metadata_schema(),
@@ -89,19 +72,21 @@ void add_creates(Schema& out) {
                             network_schema(),
                             preview_schema(),
                             tools(),
-                            ttl_seconds()},
-                           FieldUse::make)),
+                            ttl_seconds()})),
         "A new conversation. An empty body takes all defaults.");
-    out["CreateSandbox"] = described(
-        object(Members::optional, {user_id(), metadata_schema(), environment_of_all(), limit_changes(),
-                                   network_schema(), preview_schema(), tools(), ttl_seconds()}),
-        "A new sandbox without a conversation. An empty body takes all defaults.");
+    out["CreateSandbox"] =
+        described(object(Members::optional,
+                         with_fields(sandbox::k_client_fields, FieldUse::make,
+                                     {user_id(), metadata_schema(), environment_of_all(), limit_changes(),
+                                      network_schema(), preview_schema(), tools()})),
+                  "A new sandbox without a conversation. An empty body takes all defaults.");
 }
 
 void add_changes(Schema& out) {
     out["PatchConversation"] = described(
         object(Members::optional,
-               with_fields({{"metadata",
+               with_fields(conversation::k_client_fields, FieldUse::patch,
+                           {{"metadata",
                              "A merge patch (RFC 7396): a member that is null is removed, one that is not "
                              "named stays.",
                              any_object()},
@@ -109,12 +94,13 @@ void add_changes(Schema& out) {
                             network_change(),
                             preview_schema(),
                             tools(),
-                            ttl_seconds()},
-                           FieldUse::patch)),
+                            ttl_seconds()})),
         "The members to change; what is not named stays.");
-    out["PatchSandbox"] = described(object(Members::optional, {limit_changes(), network_change(),
-                                                               preview_schema(), tools(), ttl_seconds()}),
-                                    "The members to change; what is not named stays.");
+    out["PatchSandbox"] =
+        described(object(Members::optional,
+                         with_fields(sandbox::k_client_fields, FieldUse::patch,
+                                     {limit_changes(), network_change(), preview_schema(), tools()})),
+                  "The members to change; what is not named stays.");
     out["AnswerPermission"] = described(
         object(Members::optional,
                {{"optionId", "The chosen option of the permission_request.", text()},

@@ -1,5 +1,7 @@
 #include "http/api/views.hpp"
 
+#include <type_traits>
+
 #include "http/api/network_form.hpp"
 #include "http/api/preview_form.hpp"
 
@@ -18,6 +20,17 @@ void write_text_or_null(base::JsonWriter& json, std::string_view text) {
         json.null();
     else
         json.string(text);
+}
+
+void write_fields(base::JsonWriter& json, const auto& table, const auto& record) {
+    base::each_row(table, [&](const auto& row) {
+        const auto& value = record.*row.value;
+        json.key(row.api);
+        if constexpr (std::is_same_v<decltype(value), const std::string&>)
+            write_text_or_null(json, value);
+        else
+            json.number(value);
+    });
 }
 
 template <class T>
@@ -93,8 +106,7 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     const auto& record = view.record;
     json.begin_object();
     json.key("id").string(record.id);
-    for (const auto& field : conversation::k_text_fields)
-        write_text_or_null(json.key(field.api), record.*field.value);
+    write_fields(json, conversation::k_client_fields, record);
     json.key("agent").string(record.agent);
     json.key("status").string(to_string(record.status));
     write_text_or_null(json.key("statusReason"), to_string(record.reason));
@@ -114,8 +126,6 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     write_preview(json.key("preview"), view.preview);
     write_tools(json.key("tools"), record.tools);
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
-    for (const auto& field : conversation::k_seconds_fields)
-        json.key(field.api).number(record.*field.value);
     json.key("ttlSeconds").number(record.ttl_seconds);
     json.key("createdAt").string(base::rfc3339(record.created_at));
     json.key("lastActiveAt").string(base::rfc3339(record.last_active_at));
@@ -150,7 +160,7 @@ void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxV
     else
         json.key("tools").null();
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
-    json.key("ttlSeconds").number(record.ttl_seconds);
+    write_fields(json, sandbox::k_client_fields, record);
     json.key("createdAt").string(base::rfc3339(record.created_at));
     write_enforcement(json.key("enforcement"), view.enforcement);
     json.end_object();
