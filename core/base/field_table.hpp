@@ -12,13 +12,15 @@ namespace atl::base {
 /// T: std::string, or std::uint32_t of seconds.
 template <class T, class Record, class Changes>
 struct FieldRow {
+    using Value = T;
+
     std::string_view api;  // in requests, resources and rows
     T Record::*value;
     std::optional<T> Changes::*change;
     std::string_view means;     // its descriptions in the OpenAPI document: in an answer,
     std::string_view at_make;   // in a request that makes the resource,
     std::string_view at_patch;  // and in one that changes it
-    std::size_t most = 0;       // bytes of a text
+    std::size_t most;           // bytes of a text, or seconds
 };
 
 /// Calls `visit` with each row of a table, which is a tuple of rows.

@@ -13,15 +13,18 @@ constexpr std::string_view k_alphabet = "abcdefghijkmnpqrstuvwxyz23456789";
 static_assert(k_alphabet.size() == 32);
 }  // namespace
 
-std::string new_id() {
-    std::array<unsigned char, k_id_length> random{};
-    std::size_t have = 0;
-    while (have < random.size()) {
-        const ssize_t got = ::getrandom(random.data() + have, random.size() - have, 0);
+void fill_random(std::span<unsigned char> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
         if (got <= 0)
             std::abort();
-        have += static_cast<std::size_t>(got);
+        bytes = bytes.subspan(static_cast<std::size_t>(got));
     }
+}
+
+std::string new_id() {
+    std::array<unsigned char, k_id_length> random{};
+    fill_random(random);
     std::string id(k_id_length, '\0');
     std::transform(random.begin(), random.end(), id.begin(),
                    [](unsigned char byte) { return k_alphabet[byte & 31U]; });

@@ -2,12 +2,16 @@
 // alphabet are 100 bits. Valid as a DNS label, a file name and a cgroup name as they are.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace atl::base {
 
 inline constexpr std::size_t k_id_length = 20;
+
+/// Random bytes that nobody can guess. Aborts the process if the kernel has none to give.
+void fill_random(std::span<unsigned char> bytes);
 
 /// A new id that nobody can guess. Aborts the process if the kernel has no randomness to give.
 std::string new_id();

@@ -33,7 +33,8 @@ inline constexpr std::tuple k_client_fields{
                      "A title for lists, at most 512 bytes.",
                      "A new title, at most 512 bytes; null removes it.", base::k_max_title_bytes},
     Row<std::uint32_t>{"idleSeconds", &ClientFields::idle_seconds, &FieldChanges::idle_seconds,
-                       k_idle_seconds_means, k_idle_seconds_means, k_idle_seconds_means},
+                       k_idle_seconds_means, k_idle_seconds_means, k_idle_seconds_means,
+                       base::k_max_named_time.count()},
 };
 
 }  // namespace atl::conversation

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/base/field_table.hpp"
+#include "core/base/limits.hpp"
 
 namespace atl::sandbox {
 
@@ -27,7 +28,7 @@ inline constexpr std::string_view k_ttl_seconds_asked =
 inline constexpr std::tuple k_client_fields{
     Row<std::uint32_t>{"ttlSeconds", &ClientFields::ttl_seconds, &FieldChanges::ttl_seconds,
                        "Seconds from its creation after which it is removed; 0: never.", k_ttl_seconds_asked,
-                       k_ttl_seconds_asked},
+                       k_ttl_seconds_asked, base::k_max_named_time.count()},
 };
 
 }  // namespace atl::sandbox

@@ -2,9 +2,10 @@
 
 #include <openssl/evp.h>
 #include <openssl/rand.h>
-#include <sys/random.h>
 
 #include <memory>
+
+#include "core/base/ids.hpp"
 
 namespace atl::secrets {
 namespace {
@@ -30,10 +31,9 @@ Error no_cipher() {
 
 Result<SecureText> new_sealing_key() {
     auto key = SecureText::make(k_key_bytes);
-    // getrandom(2) gives up to 256 bytes whole. OpenSSL's generator would cost 1.6 MB of memory at each first
-    // start, with or without secrets.
-    if (key && ::getrandom(key->data(), key->size(), 0) != static_cast<ssize_t>(key->size()))
-        return Error(Errc::internal, "The kernel has no randomness to give.");
+    // OpenSSL's generator would cost 1.6 MB of memory at each first start, with or without secrets.
+    if (key)
+        base::fill_random({key->data(), key->size()});
     return key;
 }
 

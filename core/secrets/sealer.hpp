@@ -30,7 +30,7 @@ class Sealer {
     SecureText key_;
 };
 
-/// A new random key. Errors: internal, capacity.
+/// A new random key. Errors: capacity.
 base::Result<SecureText> new_sealing_key();
 
 }  // namespace atl::secrets

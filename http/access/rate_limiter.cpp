@@ -1,16 +1,13 @@
 #include "http/access/rate_limiter.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <cstdlib>
+
+#include "core/base/ids.hpp"
 
 namespace atl::http {
 
 SeededHash::SeededHash() : seed_(0) {
-    // getrandom(2): up to 256 bytes come whole once the kernel's generator is ready.
-    if (::getrandom(&seed_, sizeof seed_, 0) != static_cast<ssize_t>(sizeof seed_))
-        std::abort();
+    base::fill_random({reinterpret_cast<unsigned char*>(&seed_), sizeof seed_});
 }
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).

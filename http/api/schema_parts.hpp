@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/field_table.hpp"
-#include "http/api/forms.hpp"
 #include "http/wire/json_reader.hpp"
 
 namespace atl::http {
@@ -108,8 +108,8 @@ enum class FieldUse : std::uint8_t { answer, make, patch };
 /// `properties`, and behind them those of a table of fields.
 std::vector<Property> with_fields(const auto& table, FieldUse use, std::vector<Property> properties) {
     base::each_row(table, [&](const auto& row) {
-        const bool is_text = row.most > 0;
-        Schema schema = is_text ? text_up_to(row.most) : integer(k_seconds_range);
+        const bool is_text = std::is_same_v<typename std::remove_cvref_t<decltype(row)>::Value, std::string>;
+        Schema schema = is_text ? text_up_to(row.most) : integer({0, std::int64_t(row.most)});
         if (is_text && use == FieldUse::answer)
             schema = nullable_text();
         else if (is_text && use == FieldUse::patch)
