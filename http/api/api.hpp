@@ -68,6 +68,7 @@ struct SystemInfo {
 class Metrics;
 class StreamTokens;
 class DetachedCalls;
+class SpareBlocks;
 class EgressQuestions;
 
 struct Api {
@@ -78,6 +79,7 @@ struct Api {
     const Metrics* metrics = nullptr;                    // without: /metrics is empty
     SubscriberCounts subscribers;                        // now
     std::shared_ptr<DetachedCalls> detached_calls = {};  // made with the routes that need it
+    std::shared_ptr<SpareBlocks> spare_blocks = {};      // the same
     execution::Executions* executions = nullptr;         // without: programs are not run
     execution::OffloadedChecks* checks = nullptr;        // without: tools that take long to check are refused
     secrets::Secrets* secrets = nullptr;                 // without: none can be stored

@@ -50,7 +50,8 @@ Task<Result<Response>> async_exec_whole(Api& api, RequestContext& context, const
     const auto operations = operations_of(api, **lease);
     if (operations.has_error())
         co_return operations.error();
-    auto collector = std::make_unique<ExecCollector>(std::move(*share), form.max_output_bytes);
+    auto collector =
+        std::make_unique<ExecCollector>(std::move(*share), form.max_output_bytes, api.spare_blocks);
     ExecRun run(std::move(*lease), **operations, std::move(form), *collector, api.conversations.clock(),
                 api.conversations.timers());
     run.on_change([&run, wake = context.waker()] {
@@ -132,6 +133,7 @@ Task<Result<Response>> async_exec(Api& api, RequestContext& context) {
 }  // namespace
 
 std::vector<Route> exec_routes(Api& api) {
+    api.spare_blocks = std::make_shared<SpareBlocks>(api.conversations.timers());
     Route exec;
     exec.method = Method::post;
     exec.pattern = "/v1/sandboxes/{id}/exec";

@@ -39,10 +39,47 @@ std::size_t open_character(std::string_view text) noexcept {
     return 0;
 }
 
+std::string SpareBlocks::take() {
+    if (blocks_.empty())
+        return {};
+    std::string block = std::move(blocks_.back());
+    blocks_.pop_back();
+    block.clear();
+    return block;
+}
+
+void SpareBlocks::give(std::vector<std::string> blocks) {
+    // A shorter one comes from the heap, and goes back to it.
+    for (std::string& block : blocks)
+        if (block.capacity() >= k_block_bytes)
+            blocks_.push_back(std::move(block));
+    if (timer_ == 0 && !blocks_.empty())
+        shrink();
+}
+
+void SpareBlocks::shrink() {
+    timer_ = timers_.arm(base::Millis{1}, [this] {
+        timer_ = 0;
+        if (blocks_.empty())
+            return;
+        blocks_.pop_back();
+        shrink();
+    });
+}
+
+OutputBlocks::~OutputBlocks() {
+    if (spare_)
+        spare_->give(std::move(blocks_));
+}
+
 void OutputBlocks::append(std::string_view bytes) {
     while (!bytes.empty()) {
-        if (size_ == blocks_.size() * k_block_bytes)
-            blocks_.emplace_back();
+        if (size_ == blocks_.size() * k_block_bytes) {
+            blocks_.push_back(spare_ ? spare_->take() : std::string());
+            // Most outputs fit into a part of the first block.
+            if (blocks_.size() > 1)
+                blocks_.back().reserve(k_block_bytes);
+        }
         std::string& block = blocks_.back();
         const std::string_view some = bytes.substr(0, k_block_bytes - block.size());
         block += some;

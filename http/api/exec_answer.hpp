@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/shares.hpp"
 #include "core/plain/utf8.hpp"
 #include "http/api/exec_run.hpp"
@@ -28,9 +29,40 @@ constexpr std::size_t reserved_output_bytes(std::size_t limit_bytes) noexcept {
     return 2 * std::min(limit_bytes, base::k_exec_reserved_bytes);
 }
 
+/// Blocks that no output has any more. Each new output takes them first; the kernel gets back a block a
+/// millisecond. All of a long output at once, and its pages again for the next one, would hold the loop for
+/// tens of milliseconds.
+class SpareBlocks {
+  public:
+    /// `timers` must outlive this.
+    explicit SpareBlocks(base::Timers& timers) : timers_(timers) {}
+    ~SpareBlocks() { timers_.cancel(timer_); }
+    SpareBlocks(const SpareBlocks&) = delete;
+    SpareBlocks& operator=(const SpareBlocks&) = delete;
+
+    /// An empty string, which may have room.
+    std::string take();
+    void give(std::vector<std::string> blocks);
+    std::size_t count() const noexcept { return blocks_.size(); }
+
+  private:
+    void shrink();
+
+    base::Timers& timers_;
+    std::vector<std::string> blocks_;
+    base::TimerId timer_ = 0;
+};
+
 /// Bytes in blocks, which are not copied when more come: a long string would hold the loop for that.
 class OutputBlocks {
   public:
+    OutputBlocks() = default;
+    ~OutputBlocks();
+    OutputBlocks(const OutputBlocks&) = delete;
+    OutputBlocks& operator=(const OutputBlocks&) = delete;
+
+    /// Takes its blocks from there, and gives them there in the end.
+    void use(std::shared_ptr<SpareBlocks> spare) { spare_ = std::move(spare); }
     void append(std::string_view bytes);
     std::size_t size() const noexcept { return size_; }
     /// The bytes from `at` on, up to `most` of them and to the end of their block.
@@ -41,6 +73,7 @@ class OutputBlocks {
   private:
     std::vector<std::string> blocks_;  // all but the last one are full
     std::size_t size_ = 0;
+    std::shared_ptr<SpareBlocks> spare_;
 };
 
 /// Keeps the first bytes of stdout and of stderr. It drops bytes behind the bound, and bytes that find no
@@ -48,8 +81,11 @@ class OutputBlocks {
 class ExecCollector final : public ExecSink {
   public:
     /// `share` is of the budget `exec` and has reserved_output_bytes(limit_bytes).
-    ExecCollector(base::Share share, std::size_t limit_bytes)
-        : share_(std::move(share)), limit_bytes_(limit_bytes) {}
+    ExecCollector(base::Share share, std::size_t limit_bytes, const std::shared_ptr<SpareBlocks>& spare = {})
+        : share_(std::move(share)), limit_bytes_(limit_bytes) {
+        for (Output& output : outputs_)
+            output.bytes.use(spare);
+    }
 
     void take(sandbox::OutputKind kind, std::string_view bytes) override;
 
