@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/ending_limits.hpp"
+#include "core/base/json_parser.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -225,13 +226,13 @@ void HelperClient::read_answers() {
         return lose_helper("the helper's answer is too long");
     await_answers();
     for (std::size_t end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
-        auto answer = nlohmann::json::parse(input_.substr(0, end), nullptr, false);
+        auto answer = base::parse_json(std::string_view(input_).substr(0, end));
         input_.erase(0, end + 1);
-        if (queue_.empty() || !answer.is_object() ||
-            answer.value("id", nlohmann::json()) != queue_.front().id)
+        if (queue_.empty() || !answer || !answer->is_object() ||
+            answer->value("id", nlohmann::json()) != queue_.front().id)
             return lose_helper("the helper gave an answer that nobody asked for");
-        if (!answer.contains("progress"))
-            return take_answer(std::move(answer));
+        if (!answer->contains("progress"))
+            return take_answer(std::move(*answer));
         arm_deadline();
     }
 }

@@ -90,7 +90,7 @@ std::vector<Ending> Reader::find_ending(bool has_ended, std::size_t limit) {
     SQLite::Statement statement(
         database_,
         std::string("SELECT key, id, created_at, 1000 * ttl_seconds FROM conversations INDEXED BY ") +
-            (has_ended ? "ended_conversations WHERE status = 3"
+            (has_ended ? "ended_by_age WHERE status = 3"
                        : "conversations_by_end WHERE ttl_seconds > 0 AND status <> 3") +
             " ORDER BY created_at + 1000 * ttl_seconds LIMIT ?");
     Rows rows(statement);
@@ -113,8 +113,9 @@ StartState Reader::load_start() {
     // 0, 1 and 3 are starting, active and ended.
     SQLite::Statement unfinished(database_,
                                  "SELECT id FROM conversations WHERE status IN (0, 1) UNION ALL "
-                                 "SELECT c.id FROM conversations c CROSS JOIN sandboxes s ON "
-                                 "s.id = c.sandbox_id WHERE c.status = 3 AND s.gone = 0");
+                                 "SELECT c.id FROM conversations c INDEXED BY ended_by_age CROSS JOIN "
+                                 "sandboxes s INDEXED BY present_by_conversation ON "
+                                 "s.conversation_id = c.id WHERE c.status = 3 AND s.gone = 0");
     while (unfinished.executeStep())
         state.unfinished.push_back(unfinished.getColumn(0).getString());
     SQLite::Statement open_turns(
@@ -130,7 +131,7 @@ StartState Reader::load_start() {
         state.standalone.push_back(read_row<sandbox::Record>(standalone));
     SQLite::Statement abandoned(database_,
                                 select<sandbox::Record>(Columns::listed) +
-                                    "sandboxes INDEXED BY present_sandboxes WHERE gone = 0 AND "
+                                    "sandboxes INDEXED BY present_by_conversation WHERE gone = 0 AND "
                                     "conversation_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
                                     "conversations WHERE conversations.id = sandboxes.conversation_id)");
     while (abandoned.executeStep())

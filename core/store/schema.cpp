@@ -43,7 +43,6 @@ CREATE UNIQUE INDEX conversations_by_id ON conversations (id);
 CREATE UNIQUE INDEX conversations_by_create_key ON conversations (create_key) WHERE create_key IS NOT NULL;
 CREATE INDEX conversations_by_end ON conversations (created_at + 1000 * ttl_seconds)
     WHERE ttl_seconds > 0 AND status <> 3;
-CREATE INDEX ended_conversations ON conversations (created_at + 1000 * ttl_seconds) WHERE status = 3;
 CREATE INDEX conversations_by_user ON conversations (user_id, created_at) WHERE user_id IS NOT NULL;
 CREATE INDEX open_conversations_by_user ON conversations (user_id) WHERE user_id IS NOT NULL AND status <> 3;
 CREATE INDEX conversations_by_agent ON conversations (agent, created_at);
@@ -125,8 +124,13 @@ CREATE TABLE metadata_members (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-// Made where it is missing, so that it needs no version of its own.
-constexpr const char* k_secrets = R"sql(
+// Made where they are missing, so that they need no version of their own. The two indexes have all that a
+// start looks for among sandboxes and ended conversations: it reads none of their rows.
+constexpr const char* k_additions = R"sql(
+DROP INDEX IF EXISTS ended_conversations;
+CREATE INDEX IF NOT EXISTS ended_by_age ON conversations (created_at + 1000 * ttl_seconds, id) WHERE status = 3;
+CREATE INDEX IF NOT EXISTS present_by_conversation ON sandboxes (conversation_id)
+    WHERE gone = 0 AND conversation_id IS NOT NULL;
 CREATE TABLE IF NOT EXISTS secrets (
     user_id    TEXT NOT NULL,     -- empty: the operator's
     name       TEXT NOT NULL,
@@ -164,7 +168,7 @@ std::string trigger(const char* name, const char* when, const std::string& does)
 base::Result<void> prepare_schema(SQLite::Database& database) {
     const int found = database.execAndGet("PRAGMA user_version").getInt();
     if (found == k_schema_version) {
-        database.exec(k_secrets);
+        database.exec(k_additions);
         return {};
     }
     const std::string versions =
@@ -179,7 +183,7 @@ base::Result<void> prepare_schema(SQLite::Database& database) {
                                "--adopt-orphans (docs/operations/backup.md)");
     SQLite::Transaction change(database);
     database.exec(k_tables);
-    database.exec(k_secrets);
+    database.exec(k_additions);
     database.exec(
         trigger("metadata_added", "INSERT ON conversations WHEN new.metadata <> '{}'", k_add_members));
     database.exec(trigger("metadata_changed",
