@@ -127,7 +127,6 @@ CREATE TABLE metadata_members (
 // Made where they are missing, so that they need no version of their own. The two indexes have all that a
 // start looks for among sandboxes and ended conversations: it reads none of their rows.
 constexpr const char* k_additions = R"sql(
-DROP INDEX IF EXISTS ended_conversations;
 CREATE INDEX IF NOT EXISTS ended_by_age ON conversations (created_at + 1000 * ttl_seconds, id) WHERE status = 3;
 CREATE INDEX IF NOT EXISTS present_by_conversation ON sandboxes (conversation_id)
     WHERE gone = 0 AND conversation_id IS NOT NULL;

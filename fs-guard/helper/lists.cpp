@@ -38,7 +38,9 @@ std::string find(const std::string& database, const std::string& question) {
         open_database = std::make_unique<OpenDatabase>(database);
     }
     try {
-        out.key("found").raw(open_database->finder->answer(question));
+        // The answer may throw: nothing of it may be written before.
+        const std::string found = open_database->finder->answer(question);
+        out.key("found").raw(found);
     } catch (const SQLite::Exception& error) {
         open_database.reset();
         out.key("sqliteCode")

@@ -75,9 +75,10 @@ OutputBlocks::~OutputBlocks() {
 void OutputBlocks::append(std::string_view bytes) {
     while (!bytes.empty()) {
         if (size_ == blocks_.size() * k_block_bytes) {
-            blocks_.push_back(spare_ ? spare_->take() : std::string());
-            // Most outputs fit into a part of the first block.
-            if (blocks_.size() > 1)
+            // Most outputs fit into a part of the first block, and hold no more than that.
+            const bool is_first = blocks_.empty();
+            blocks_.push_back(spare_ && !is_first ? spare_->take() : std::string());
+            if (!is_first)
                 blocks_.back().reserve(k_block_bytes);
         }
         std::string& block = blocks_.back();

@@ -86,7 +86,7 @@ void read_fields(ObjectReader& reader, const auto& table, auto& changes, Null nu
             change = null == Null::removes && reader.is_null(row.api) ? std::string()
                                                                       : read_text(reader, row.api, row.most);
         else
-            change = read_u32(reader, row.api, k_seconds_range);
+            change = read_u32(reader, row.api, {0, std::int64_t(row.most)});
     });
 }
 

@@ -30,7 +30,8 @@ TEST_CASE("blocks of output that is gone are taken by the next, or go one by one
     CHECK(collect() == 0);
     const std::size_t freed = spare->count();
     CHECK(freed == (much.size() + k_block - 1) / k_block);
-    CHECK(collect() == 0);
+    // The first block of an output may stay small: it takes no spare one.
+    CHECK(collect() == 1);
     CHECK(spare->count() >= freed);
     timers.advance(std::chrono::milliseconds{10}, [] {});
     CHECK(spare->count() + 10 >= freed);
