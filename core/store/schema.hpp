@@ -13,8 +13,8 @@ inline constexpr int k_schema_version = 13;
 inline constexpr int k_seq_bits = 36;
 inline constexpr std::int64_t k_max_key = (std::int64_t{1} << (62 - k_seq_bits)) - 1;
 
-/// Makes the tables in a new database, and what an older one of this version lacks. Error: storage_failed for a database of another version, with the
-/// remedy; it stays as it is.
+/// Makes the tables in a new database, and what an older one of this version lacks. Error: storage_failed for
+/// a database of another version, with the remedy; it stays as it is.
 base::Result<void> prepare_schema(SQLite::Database& database);
 
 }  // namespace atl::store
