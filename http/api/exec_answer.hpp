@@ -29,9 +29,9 @@ constexpr std::size_t reserved_output_bytes(std::size_t limit_bytes) noexcept {
     return 2 * std::min(limit_bytes, base::k_exec_reserved_bytes);
 }
 
-/// Blocks that no output has any more. Each new output takes them first; the kernel gets back a block a
-/// millisecond. All of a long output at once, and its pages again for the next one, would hold the loop for
-/// tens of milliseconds.
+/// Blocks that no output has any more. Other outputs take them, for all but their first block; the kernel
+/// gets back a block a millisecond. All blocks of a long output at once, and new ones for the next, would
+/// hold the loop for tens of milliseconds.
 class SpareBlocks {
   public:
     /// `timers` must outlive this.
